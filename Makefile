@@ -1,0 +1,203 @@
+# libetcdlock: one Makefile for all of it. `make help` lists the targets.
+#
+#   CONFIG=release (default) | asan | ubsan | tsan | valgrind | coverage   each has its own folder under build/
+#   V=1 shows the commands; CC, CFLAGS, CPPFLAGS, LDFLAGS, DESTDIR, PREFIX and libdir are honoured.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+.DEFAULT_GOAL := all
+
+CONFIG ?= release
+ifeq ($(filter $(CONFIG),release asan ubsan tsan valgrind coverage),)
+$(error CONFIG=$(CONFIG) is not known: use release, asan, ubsan, tsan, valgrind or coverage)
+endif
+V ?= 0
+Q := $(if $(filter 1,$(V)),,@)
+
+# ---- what is built --------------------------------------------------------------------------------------
+
+version_part = $(shell sed -n 's/^\#define ETCDLOCK_VERSION_$(1) *\([0-9]*\).*/\1/p' include/etcdlock/version.h)
+VERSION   := $(call version_part,MAJOR).$(call version_part,MINOR).$(call version_part,PATCH)
+# The number of the binary interface, raised by hand when a linked program would break; not the version.
+SOVERSION := 0
+
+OUT := build/$(CONFIG)
+GEN := build/gen
+
+LIB_SOURCES     := $(wildcard lib/core/*.c lib/recipes/*.c lib/transport/*.c)
+LIB_OBJECTS     := $(LIB_SOURCES:%.c=$(OUT)/%.o) $(OUT)/$(GEN)/etcd.pb-c.o
+SUPPORT_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(wildcard test/support/*.c))
+EXAMPLES        := $(patsubst examples/%.c,$(OUT)/examples/%,$(wildcard examples/*.c))
+tests_of         = $(patsubst %.c,$(OUT)/%,$(wildcard test/$(1)/*.c))
+ALL_TESTS       := $(foreach kind,unit sim live fault bench,$(call tests_of,$(kind)))
+LOADER_NAME     := libetcdlock.so.$(SOVERSION)
+STATIC          := $(OUT)/libetcdlock.a
+SHARED          := $(OUT)/libetcdlock.so.$(VERSION)
+
+# ---- how ------------------------------------------------------------------------------------------------
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+PKG_CONFIG ?= pkg-config
+PROTOC_C   ?= protoc-c
+PACKAGES   := grpc libprotobuf-c libcjson openssl
+
+WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wcast-qual \
+            -Wwrite-strings -Wformat=2 -Wundef -Wvla -Wimplicit-fallthrough -Wdouble-promotion -Wnull-dereference
+ifneq ($(CI),)
+WARNINGS += -Werror
+endif
+
+CFLAGS ?= -O2 -g
+ALL_CPPFLAGS = -Iinclude -Ilib -I$(GEN) -D_GNU_SOURCE $(CPPFLAGS) $(PACKAGE_CFLAGS)
+ALL_CFLAGS   = -std=c11 $(WARNINGS) -fPIC -fvisibility=hidden -pthread -fno-strict-overflow $(CONFIG_FLAGS) $(CFLAGS)
+ALL_LDFLAGS  = -pthread $(CONFIG_FLAGS) $(LDFLAGS)
+PACKAGE_CFLAGS = $(shell $(PKG_CONFIG) --cflags libprotobuf-c libcjson 2>/dev/null)
+LIBS           = -lgrpc -lgpr -lprotobuf-c -lcjson -lcrypto
+TEST_LIBS      = -lcheck -lsubunit -lrt -lm
+
+CONFIG_FLAGS_asan     := -fsanitize=address -fno-omit-frame-pointer -DEL_TEST_BUILD=1
+CONFIG_FLAGS_ubsan    := -fsanitize=undefined -fno-sanitize-recover=all -DEL_TEST_BUILD=1
+CONFIG_FLAGS_tsan     := -fsanitize=thread -fno-omit-frame-pointer -DEL_TEST_BUILD=1
+CONFIG_FLAGS_coverage := --coverage -DEL_TEST_BUILD=1
+CONFIG_FLAGS          := $(CONFIG_FLAGS_$(CONFIG))
+
+.PHONY: all
+all: $(STATIC) $(OUT)/libetcdlock.so $(OUT)/etcdlock.pc $(EXAMPLES) ## the static and the shared library, etcdlock.pc, the examples
+
+$(GEN)/etcd.pb-c.c $(GEN)/etcd.pb-c.h &: lib/transport/etcd.proto
+	@mkdir -p $(GEN)
+	@echo "  PROTO   $<"
+	$(Q)$(PROTOC_C) --proto_path=lib/transport --c_out=$(GEN) $<
+
+$(OUT)/$(GEN)/%.o: $(GEN)/%.c
+	@mkdir -p $(@D)
+	@echo "  CC      $<"
+	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -w -c -o $@ $<
+
+$(OUT)/%.o: %.c | $(GEN)/etcd.pb-c.h
+	@mkdir -p $(@D)
+	@echo "  CC      $<"
+	$(Q)$(CC) $(ALL_CPPFLAGS) $(if $(filter test/%,$<),-Itest) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(STATIC): $(LIB_OBJECTS)
+	@echo "  AR      $@"
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(SHARED): $(LIB_OBJECTS) lib/etcdlock.map
+	@echo "  LD      $@"
+	$(Q)$(CC) -shared -Wl,-soname,$(LOADER_NAME) -Wl,--version-script=lib/etcdlock.map \
+	  $(if $(CONFIG_FLAGS),,-Wl$(comma)--no-undefined) $(ALL_LDFLAGS) -o $@ $(LIB_OBJECTS) $(LIBS)
+
+$(OUT)/libetcdlock.so: $(SHARED)
+	$(Q)ln -sf $(notdir $<) $(OUT)/$(LOADER_NAME) && ln -sf $(LOADER_NAME) $@
+
+$(OUT)/etcdlock.pc: include/etcdlock/version.h Makefile
+	@mkdir -p $(@D)
+	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(libdir)' 'includedir=$(includedir)' '' \
+	  'Name: etcdlock' 'Description: distributed locks on top of etcd v3' 'Version: $(VERSION)' \
+	  'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -letcdlock' \
+	  'Libs.private: $(LIBS) -pthread' > $@
+
+$(OUT)/examples/%: $(OUT)/examples/%.o $(STATIC)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(STATIC) $(LIBS)
+
+$(OUT)/test/%: $(OUT)/test/%.o $(SUPPORT_OBJECTS) $(STATIC)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(SUPPORT_OBJECTS) $(STATIC) $(LIBS) $(TEST_LIBS)
+
+.SECONDARY:
+comma := ,
+
+# ---- the two commands for a new user ----------------------------------------------------------------------
+
+.PHONY: setup
+setup: ## finds what is missing on this machine and installs it
+	@scripts/setup.sh
+
+.PHONY: demo
+demo: setup ## a cluster of three, workers on one lock, one killed, one frozen, the leader stopped: what happened
+	@$(MAKE) --no-print-directory all
+	@BUILD=$(OUT) scripts/demo.sh
+
+.PHONY: test
+test: setup ## all tests: unit, simulator, live on real etcd, the installation
+	@$(MAKE) --no-print-directory run-all-tests
+
+.PHONY: run-all-tests
+run-all-tests: all $(foreach kind,unit sim live,$(call tests_of,$(kind)))
+	@CONFIG=$(CONFIG) OUT=$(OUT) scripts/run-tests.sh unit sim live install
+
+define kind_target
+.PHONY: test-$(1)
+test-$(1): setup
+	@$$(MAKE) --no-print-directory run-test-$(1)
+.PHONY: run-test-$(1)
+run-test-$(1): all $(call tests_of,$(1))
+	@CONFIG=$(CONFIG) OUT=$(OUT) scripts/run-tests.sh $(1)
+endef
+$(foreach kind,unit sim live install,$(eval $(call kind_target,$(kind))))
+# What each of these does, for `make help`:
+test-unit: ## the pure parts
+test-sim: ## the simulator's seeds; SEED=n replays one, SEEDS=n runs so many, FIRST=n starts there
+test-live: ## every behaviour of the public headers on real etcd; ETCD=folder chooses the binaries
+test-install: ## install into an empty folder, compile against it, compare the export list, uninstall
+
+.PHONY: build-tests
+build-tests: $(ALL_TESTS) ## compiles the tests without running them
+
+# ---- keeping it well --------------------------------------------------------------------------------------
+
+.PHONY: lint
+lint: setup ## formatting, clang-tidy, cppcheck, gcc -fanalyzer, sizes of files and functions, scripts, README tables
+	@$(MAKE) --no-print-directory all
+	@OUT=$(OUT) CPPFLAGS_FOR_LINT='$(ALL_CPPFLAGS)' scripts/lint.sh
+
+.PHONY: format
+format: ## clang-format over the tree
+	$(Q)git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
+
+# ---- installation -------------------------------------------------------------------------------------------
+
+PREFIX     ?= /usr/local
+libdir     ?= $(PREFIX)/lib
+includedir ?= $(PREFIX)/include
+INSTALL    ?= install
+PUBLIC_HEADERS := $(wildcard include/etcdlock/*.h)
+
+.PHONY: install
+install: $(STATIC) $(OUT)/libetcdlock.so $(OUT)/etcdlock.pc ## into DESTDIR/PREFIX (default /usr/local)
+	$(Q)$(INSTALL) -d $(DESTDIR)$(includedir)/etcdlock $(DESTDIR)$(libdir)/pkgconfig
+	$(Q)$(INSTALL) -m 644 include/etcdlock.h $(DESTDIR)$(includedir)/
+	$(Q)$(INSTALL) -m 644 $(PUBLIC_HEADERS) $(DESTDIR)$(includedir)/etcdlock/
+	$(Q)$(INSTALL) -m 644 $(STATIC) $(DESTDIR)$(libdir)/
+	$(Q)$(INSTALL) -m 755 $(SHARED) $(DESTDIR)$(libdir)/
+	$(Q)ln -sf libetcdlock.so.$(VERSION) $(DESTDIR)$(libdir)/$(LOADER_NAME)
+	$(Q)ln -sf $(LOADER_NAME) $(DESTDIR)$(libdir)/libetcdlock.so
+	$(Q)$(MAKE) --no-print-directory -B $(OUT)/etcdlock.pc
+	$(Q)$(INSTALL) -m 644 $(OUT)/etcdlock.pc $(DESTDIR)$(libdir)/pkgconfig/
+
+.PHONY: uninstall
+uninstall: ## what install put there
+	$(Q)rm -f $(DESTDIR)$(includedir)/etcdlock.h $(PUBLIC_HEADERS:include/%=$(DESTDIR)$(includedir)/%) \
+	  $(DESTDIR)$(libdir)/libetcdlock.a $(DESTDIR)$(libdir)/libetcdlock.so \
+	  $(DESTDIR)$(libdir)/$(LOADER_NAME) $(DESTDIR)$(libdir)/libetcdlock.so.$(VERSION) \
+	  $(DESTDIR)$(libdir)/pkgconfig/etcdlock.pc
+	$(Q)rmdir $(DESTDIR)$(includedir)/etcdlock 2>/dev/null || true
+
+.PHONY: clean
+clean: ## removes build/
+	$(Q)rm -rf build
+
+.PHONY: help
+help: ## this list
+	@echo "targets:"
+	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' Makefile | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@echo "with CONFIG=asan|ubsan|tsan|valgrind|coverage for the test targets, V=1 to see the commands"
+
+-include $(shell find $(OUT) -name '*.d' 2>/dev/null)

@@ -1,0 +1,326 @@
+#include "core/contender.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/backoff.h"
+#include "core/contender_steps.h"
+#include "core/log.h"
+
+/* A fast uncontended cycle is over before this and pays for no watch of its own key. */
+static const int64_t own_after_ns = 50 * EL_MS;
+
+enum { RENAMES_MAX = 8 };
+
+static void send_enter(el_contender *contender);
+static void act_on_view(el_contender *contender, const el_view *view);
+
+/* ---- telling the owner -----------------------------------------------------------------------------------
+ */
+
+void el_contender_disown(el_contender *contender)
+{
+    if (!contender->owner) return;
+    contender->owner = NULL;
+    contender->session->n_owned--;
+    el_client_timer_clear(contender->client, EL_LANE_IO, &contender->deadline);
+}
+
+static bool is_entering(const el_contender *contender)
+{
+    return contender->state >= EL_CONTENDER_ENTERING && contender->state <= EL_CONTENDER_CONFIRMING;
+}
+
+/* The wait, the hold or the leaving ends with a failure: says so to the owner, who is out of it then. */
+void el_contender_fail(el_contender *contender, const el_failure *failure)
+{
+    void *owner = contender->owner;
+    if (!owner) return;
+    bool was_held = contender->state == EL_CONTENDER_HELD;
+    bool was_leaving = contender->state == EL_CONTENDER_LEAVING;
+    el_contender_disown(contender);
+    if (was_held) {
+        contender->calls->lost(owner, failure);
+    } else if (was_leaving) {
+        contender->calls->left(owner, failure);
+    } else {
+        contender->calls->entered(owner, failure);
+    }
+}
+
+static void fail_and_withdraw(el_contender *contender, const el_failure *failure)
+{
+    el_contender_fail(contender, failure);
+    el_contender_withdraw(contender);
+}
+
+void el_contender_cancel(el_contender *contender, int error, const char *reason)
+{
+    if (!is_entering(contender)) return;
+    el_failure failure;
+    el_fail(&failure, error, "%s", reason);
+    fail_and_withdraw(contender, &failure);
+}
+
+void el_contender_abandon(el_contender *contender)
+{
+    el_contender_disown(contender);
+    el_contender_withdraw(contender);
+}
+
+static void deadline_passed(el_timer *timer)
+{
+    el_contender *contender = EL_CONTAINER(timer, el_contender, deadline);
+    el_failure failure;
+    bool is_maybe = contender->commit.is_under_way && contender->commit.kind != EL_COMMIT_LOOK &&
+                    (contender->commit.rpc.maybe_applied || contender->commit.rpc.is_calling);
+    if (contender->state == EL_CONTENDER_LEAVING) {
+        el_fail(&failure, ETCDLOCK_EUNKNOWN,
+                "unlock: etcd has not answered in time; the entry is removed in the background");
+    } else if (contender->mode == EL_ENTER_WAIT) {
+        el_fail(&failure, ETIMEDOUT, "lock %.*s: the deadline passed before it was our turn",
+                (int)contender->place.queue->folder.size - 1, contender->place.queue->folder.data);
+    } else {
+        el_fail(&failure, is_maybe ? ETCDLOCK_EUNKNOWN : ETCDLOCK_EUNREACHABLE,
+                "trylock %.*s: etcd has not answered in time", (int)contender->place.queue->folder.size - 1,
+                contender->place.queue->folder.data);
+    }
+    fail_and_withdraw(contender, &failure);
+}
+
+/* ---- holding ----------------------------------------------------------------------------------------------
+ */
+
+static void hold(el_contender *contender)
+{
+    if (!el_session_is_live(contender->session)) return; /* its end has told everybody */
+    assert(contender->place.create_revision > 0);
+    contender->state = EL_CONTENDER_HELD;
+    el_client_timer_clear(contender->client, EL_LANE_IO, &contender->deadline);
+    el_failure none = {0};
+    contender->calls->entered(contender->owner, &none);
+}
+
+static void entry_vanished(el_contender *contender)
+{
+    el_failure failure;
+    contender->is_entry_gone = true;
+    /* Whether the lease went with it the next renewal tells. */
+    el_keepalive_now(contender->session);
+    el_fail(&failure, ETCDLOCK_EENTRY,
+            "our entry %.200s is gone from etcd: somebody deleted it or revoked its lease",
+            contender->place.key.data);
+    fail_and_withdraw(contender, &failure);
+}
+
+static void own_gone(el_departure *departure, int64_t revision, unsigned endpoint)
+{
+    (void)revision;
+    (void)endpoint;
+    entry_vanished(EL_CONTAINER(departure, el_contender, own));
+}
+
+static void own_failed(el_departure *departure, const el_failure *failure)
+{
+    fail_and_withdraw(EL_CONTAINER(departure, el_contender, own), failure);
+}
+
+static void own_settled(el_departure *departure)
+{
+    el_contender_free_if_gone(EL_CONTAINER(departure, el_contender, own));
+}
+
+static void watch_own(el_timer *timer)
+{
+    el_contender *contender = EL_CONTAINER(timer, el_contender, own_due);
+    el_departure_start(&contender->own, contender->client, contender->place.key,
+                       contender->place.create_revision, contender->place.create_revision, false);
+}
+
+/* ---- waiting for the predecessor
+ * --------------------------------------------------------------------------- */
+
+static void looked(el_commit *commit, const el_commit_end *end);
+
+static void look(el_contender *contender, int pinned, bool whole_folder)
+{
+    contender->is_view_pinned = pinned != EL_ANY_ENDPOINT;
+    contender->commit.kind = EL_COMMIT_LOOK;
+    contender->commit.pinned = pinned;
+    contender->commit.done = looked;
+    contender->commit.txn =
+        el_place_look(&contender->place, &contender->parts, contender->is_view_pinned, whole_folder);
+    el_commit_submit(contender->client, &contender->commit);
+}
+
+static void looked(el_commit *commit, const el_commit_end *end)
+{
+    el_contender *contender = EL_CONTAINER(commit, el_contender, commit);
+    if (el_contender_must_go(contender)) return;
+    if (!end->answer && !contender->is_view_pinned) {
+        fail_and_withdraw(contender, &end->failure);
+        return;
+    }
+    if (contender->is_view_pinned && (!end->answer || end->revision < contender->min_revision)) {
+        /* The member is gone, or its store is older than the event: ask for the latest state instead. */
+        look(contender, EL_ANY_ENDPOINT, false);
+        return;
+    }
+    el_view view = el_place_read_look(&contender->place, end->revision, end->answer);
+    act_on_view(contender, &view);
+}
+
+static void predecessor_gone(el_departure *departure, int64_t revision, unsigned endpoint)
+{
+    el_contender *contender = EL_CONTAINER(departure, el_contender, predecessor);
+    contender->state = EL_CONTENDER_CONFIRMING;
+    contender->min_revision = revision;
+    if (contender->min_revision < contender->place.create_revision)
+        contender->min_revision = contender->place.create_revision;
+    look(contender, (int)endpoint, false);
+}
+
+static void predecessor_failed(el_departure *departure, const el_failure *failure)
+{
+    fail_and_withdraw(EL_CONTAINER(departure, el_contender, predecessor), failure);
+}
+
+static void predecessor_settled(el_departure *departure)
+{
+    el_contender_free_if_gone(EL_CONTAINER(departure, el_contender, predecessor));
+}
+
+static void wait_for(el_contender *contender, const el_view *view)
+{
+    contender->state = EL_CONTENDER_WAITING;
+    memcpy(contender->predecessor_key, view->older_key.data, view->older_key.size);
+    el_span key = {contender->predecessor_key, view->older_key.size};
+    el_departure_start(&contender->predecessor, contender->client, key, view->older_create_revision,
+                       view->revision, view->is_older_first);
+}
+
+/* The one place where it is decided that we hold, wait or are out. */
+static void act_on_view(el_contender *contender, const el_view *view)
+{
+    el_failure failure;
+    if (view->is_malformed || view->revision < contender->place.create_revision) {
+        el_fail(&failure, ETCDLOCK_EPROTOCOL,
+                "etcd's answer about lock %.*s cannot be right (revision %lld, our entry %lld)",
+                (int)contender->place.queue->folder.size - 1, contender->place.queue->folder.data,
+                (long long)view->revision, (long long)contender->place.create_revision);
+        fail_and_withdraw(contender, &failure);
+    } else if (!view->is_mine_there || view->mine_create_revision != contender->place.create_revision) {
+        entry_vanished(contender);
+    } else if (view->is_unclear) {
+        contender->state = EL_CONTENDER_LOOKING;
+        look(contender, EL_ANY_ENDPOINT, true);
+    } else if (!view->has_older) {
+        hold(contender);
+    } else if (contender->mode == EL_ENTER_TRY) {
+        el_fail(&failure, EBUSY, "lock %.*s is held", (int)contender->place.queue->folder.size - 1,
+                contender->place.queue->folder.data);
+        fail_and_withdraw(contender, &failure);
+    } else {
+        wait_for(contender, view);
+    }
+}
+
+/* ---- entering
+ * ---------------------------------------------------------------------------------------------- */
+
+/* Our name is taken by a key that is not ours: somebody wrote it by hand. */
+static void take_other_slot(el_contender *contender)
+{
+    el_failure failure;
+    bool may_rename = !contender->may_come_late && contender->renames++ < RENAMES_MAX;
+    int error = may_rename ? el_contender_name(contender) : EAGAIN;
+    if (error) {
+        contender->is_entry_gone = !contender->may_come_late;
+        el_fail(&failure, error, "no free place in the queue of lock %.*s",
+                (int)contender->place.queue->folder.size - 1, contender->place.queue->folder.data);
+        fail_and_withdraw(contender, &failure);
+        return;
+    }
+    send_enter(contender);
+}
+
+static void try_refused(el_contender *contender, const el_view *view)
+{
+    el_failure failure;
+    contender->is_entry_gone = !contender->may_come_late;
+    el_fail(&failure, EBUSY, "lock %.*s is held or waited for, by %.*s",
+            (int)contender->place.queue->folder.size - 1, contender->place.queue->folder.data,
+            (int)view->older_key.size, view->older_key.data);
+    fail_and_withdraw(contender, &failure);
+}
+
+static void entered(el_commit *commit, const el_commit_end *end)
+{
+    el_contender *contender = EL_CONTAINER(commit, el_contender, commit);
+    if (commit->maybe_applied) contender->may_come_late = true;
+    if (!end->answer) {
+        /* Refused, and every attempt is accounted for: there is no entry. */
+        if (!contender->may_come_late) contender->is_entry_gone = true;
+        if (el_contender_must_go(contender)) return;
+        fail_and_withdraw(contender, &end->failure);
+        return;
+    }
+    bool by_try = contender->mode == EL_ENTER_TRY && !contender->try_by_entering;
+    el_view view = by_try ? el_place_read_try(&contender->place, end->revision, end->answer)
+                          : el_place_read_enter(&contender->place, end->revision, end->answer);
+    bool is_ours = view.is_mine_there && view.is_mine_ours;
+    if (is_ours) contender->place.create_revision = view.mine_create_revision;
+    if (!is_ours && !view.is_malformed && !contender->may_come_late) contender->is_entry_gone = true;
+    if (el_contender_must_go(contender)) return;
+    contender->is_entry_gone = false;
+    if (is_ours || view.is_malformed) {
+        if (is_ours)
+            el_client_timer_set(contender->client, EL_LANE_IO, &contender->own_due,
+                                el_now(contender->client) + own_after_ns);
+        act_on_view(contender, &view);
+    } else if (by_try && view.has_older) {
+        try_refused(contender, &view);
+    } else if (by_try) {
+        contender->try_by_entering = true;
+        send_enter(contender);
+    } else {
+        take_other_slot(contender);
+    }
+}
+
+static void send_enter(el_contender *contender)
+{
+    contender->state = EL_CONTENDER_ENTERING;
+    contender->commit.kind = EL_COMMIT_ENTER;
+    contender->commit.pinned = EL_ANY_ENDPOINT;
+    contender->commit.done = entered;
+    contender->commit.folder = contender->place.queue->folder;
+    bool by_try = contender->mode == EL_ENTER_TRY && !contender->try_by_entering;
+    contender->commit.txn = by_try ? el_place_try(&contender->place, &contender->parts)
+                                   : el_place_enter(&contender->place, &contender->parts);
+    el_commit_submit(contender->client, &contender->commit);
+}
+
+void el_contender_enter(el_contender *contender, el_enter_mode mode, int64_t deadline_ns)
+{
+    contender->mode = mode;
+    contender->deadline.fire = deadline_passed;
+    contender->own_due.fire = watch_own;
+    contender->own.gone = own_gone;
+    contender->own.failed = own_failed;
+    contender->own.settled = own_settled;
+    contender->predecessor.gone = predecessor_gone;
+    contender->predecessor.failed = predecessor_failed;
+    contender->predecessor.settled = predecessor_settled;
+    if (deadline_ns != INT64_MAX)
+        el_client_timer_set(contender->client, EL_LANE_IO, &contender->deadline, deadline_ns);
+    send_enter(contender);
+}
+
+void el_contender_leave(el_contender *contender, int64_t deadline_ns)
+{
+    el_client_timer_set(contender->client, EL_LANE_IO, &contender->deadline, deadline_ns);
+    el_contender_begin_leave(contender);
+}

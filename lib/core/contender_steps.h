@@ -1,0 +1,29 @@
+/* Between the two halves of the contender: coming to hold (contender.c) and going for certain
+ * (contender_leave.c). */
+#ifndef EL_CONTENDER_STEPS_H
+#define EL_CONTENDER_STEPS_H
+
+#include "core/contender.h"
+
+/* From now on nobody waits or holds by it. */
+void el_contender_disown(el_contender *contender);
+
+/* Tells the owner, if there is one, that it is over, and disowns it. */
+void el_contender_fail(el_contender *contender, const el_failure *failure);
+
+/* Chooses a free place and writes its key. 0, ENOMEM or EAGAIN. */
+int el_contender_name(el_contender *contender);
+
+/* Removes the entry of an orphan, as soon as that is possible. It may be freed at once. */
+void el_contender_withdraw(el_contender *contender);
+
+/* Sends the delete; requires that no transaction is under way. */
+void el_contender_begin_leave(el_contender *contender);
+
+/* At the end of a transaction: true if the contender is an orphan or gone; then it has been taken care of and
+ * must not be touched again. */
+bool el_contender_must_go(el_contender *contender);
+
+void el_contender_free_if_gone(el_contender *contender);
+
+#endif

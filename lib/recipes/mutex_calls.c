@@ -1,0 +1,239 @@
+/* The blocking calls of the mutex: each begins an operation, and waits for its end. */
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "core/backoff.h"
+#include "core/client.h"
+#include "core/key.h"
+#include "core/process.h"
+#include "recipes/dropin.h"
+#include "recipes/mutex.h"
+
+enum { LABEL_MAX = 256 };
+
+/* ---- waiting
+ * ------------------------------------------------------------------------------------------------ */
+
+typedef struct waiter {
+    pthread_cond_t changed;
+    bool is_done;
+    el_failure failure;
+    el_hold *hold;
+    el_client *client;
+} waiter;
+
+static void wake(el_hold *hold, const el_failure *failure)
+{
+    waiter *w = hold->user;
+    w->is_done = true;
+    w->failure = *failure;
+    pthread_cond_signal(&w->changed);
+}
+
+/* The thread is cancelled while it waits: its place in the queue must not outlive it. */
+static void give_up(void *argument)
+{
+    waiter *w = argument;
+    if (!w->is_done || w->failure.error == 0) el_hold_abandon(w->hold);
+    pthread_cond_destroy(&w->changed);
+    el_client_leave(w->client);
+}
+
+static void await(waiter *w)
+{
+    pthread_cleanup_push(give_up, w);
+    while (!w->is_done)
+        pthread_cond_wait(&w->changed, &w->client->lock);
+    pthread_cleanup_pop(0);
+}
+
+static int forked(el_failure *failure)
+{
+    return el_fail(failure, ETCDLOCK_EFORKED,
+                   "the mutex was made before fork() and belongs to the parent: make one in the child");
+}
+
+/* Finds the mutex and takes its client's lock. */
+static int enter(etcdlock_mutex *handle, bool may_open, el_mutex **out, el_failure *failure)
+{
+    failure->error = 0;
+    int error = el_dropin_resolve(handle, may_open, out, failure);
+    if (error) return error;
+    return el_client_enter((*out)->client) ? forked(failure) : 0;
+}
+
+/* ---- lock
+ * ------------------------------------------------------------------------------------------------------ */
+
+static int lock(etcdlock_mutex *handle, const char *call, el_enter_mode mode, int64_t limit_ns)
+{
+    el_mutex *mutex;
+    waiter w = {.is_done = false};
+    bool is_timed = limit_ns != INT64_MAX;
+    if (enter(handle, true, &mutex, &w.failure)) return el_dropin_judge(handle, call, &w.failure);
+    w.client = mutex->client;
+    int64_t deadline_ns = is_timed ? el_now(w.client) + limit_ns : INT64_MAX;
+    if (is_timed && limit_ns <= 0) {
+        mode = EL_ENTER_TRY; /* POSIX: a deadline that has passed still lets a free mutex be locked */
+    }
+    if (mode == EL_ENTER_TRY) deadline_ns = el_now(w.client) + w.client->command_timeout_ns;
+    pthread_cond_init(&w.changed, NULL);
+    int error = el_mutex_begin(mutex, &w.hold, el_process_thread(), mode, deadline_ns, wake, &w, &w.failure);
+    if (!error && w.hold) await(&w);
+    pthread_cond_destroy(&w.changed);
+    el_client_leave(w.client);
+    int end = w.failure.error;
+    if (is_timed && (end == EBUSY || end == ETCDLOCK_EUNREACHABLE || end == ETCDLOCK_EUNKNOWN))
+        w.failure.error = ETIMEDOUT;
+    return el_dropin_judge(handle, call, &w.failure);
+}
+
+int etcdlock_mutex_lock(etcdlock_mutex *mutex)
+{
+    return lock(mutex, "lock", EL_ENTER_WAIT, INT64_MAX);
+}
+
+int etcdlock_mutex_trylock(etcdlock_mutex *mutex)
+{
+    return lock(mutex, "trylock", EL_ENTER_TRY, INT64_MAX);
+}
+
+/* Centuries are as good as for ever, and leave room for adding the clock. */
+static int64_t limit_of_ms(int64_t ms)
+{
+    if (ms < 0) return 0;
+    return ms < INT64_MAX / EL_MS / 4 ? ms * EL_MS : INT64_MAX;
+}
+
+int etcdlock_mutex_lock_for(etcdlock_mutex *mutex, int64_t ms)
+{
+    return lock(mutex, "lock_for", EL_ENTER_WAIT, limit_of_ms(ms));
+}
+
+static int lock_until(etcdlock_mutex *mutex, const char *call, clockid_t clock,
+                      const struct timespec *abs_time)
+{
+    struct timespec now;
+    if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC && clock != CLOCK_BOOTTIME)
+        return el_publish_new(
+            EINVAL, "%s: clock %d is not supported: use CLOCK_REALTIME, CLOCK_MONOTONIC or CLOCK_BOOTTIME",
+            call, (int)clock);
+    if (!abs_time || abs_time->tv_nsec < 0 || abs_time->tv_nsec >= EL_S)
+        return el_publish_new(EINVAL, "%s: the deadline is %s", call,
+                              abs_time ? "malformed: tv_nsec must be 0 to 999999999" : "NULL");
+    clock_gettime(clock, &now);
+    int64_t seconds = abs_time->tv_sec - now.tv_sec;
+    if (seconds > INT64_MAX / EL_S / 4) return lock(mutex, call, EL_ENTER_WAIT, INT64_MAX);
+    if (seconds < -1) return lock(mutex, call, EL_ENTER_WAIT, 0);
+    int64_t limit_ns = seconds * EL_S + (abs_time->tv_nsec - now.tv_nsec);
+    return lock(mutex, call, EL_ENTER_WAIT, limit_ns > 0 ? limit_ns : 0);
+}
+
+int etcdlock_mutex_timedlock(etcdlock_mutex *mutex, const struct timespec *abs_realtime)
+{
+    return lock_until(mutex, "timedlock", CLOCK_REALTIME, abs_realtime);
+}
+
+int etcdlock_mutex_clocklock(etcdlock_mutex *mutex, clockid_t clock, const struct timespec *abs_time)
+{
+    return lock_until(mutex, "clocklock", clock, abs_time);
+}
+
+/* ---- unlock, cancel
+ * ---------------------------------------------------------------------------------------------- */
+
+int etcdlock_mutex_unlock(etcdlock_mutex *handle)
+{
+    el_mutex *mutex;
+    waiter w = {.is_done = false};
+    bool is_over;
+    int cancel_state;
+    if (enter(handle, false, &mutex, &w.failure)) return el_dropin_judge(handle, "unlock", &w.failure);
+    w.client = mutex->client;
+    int error = el_mutex_begin_unlock(mutex, el_process_thread(), wake, &w, &is_over, &w.failure);
+    if (!error && !is_over) {
+        /* As pthread_mutex_unlock this is no cancellation point: a thread that ends must have unlocked. */
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+        pthread_cond_init(&w.changed, NULL);
+        while (!w.is_done)
+            pthread_cond_wait(&w.changed, &w.client->lock);
+        pthread_cond_destroy(&w.changed);
+        pthread_setcancelstate(cancel_state, NULL);
+    }
+    el_client_leave(w.client);
+    return el_dropin_judge(handle, "unlock", &w.failure);
+}
+
+int etcdlock_mutex_cancel(etcdlock_mutex *handle)
+{
+    el_mutex *mutex;
+    el_failure failure;
+    int error = enter(handle, false, &mutex, &failure);
+    if (error == EPERM) return 0; /* never used: nobody waits */
+    if (error) return el_publish(&failure);
+    el_mutex_cancel_waits(mutex);
+    el_client_leave(mutex->client);
+    return 0;
+}
+
+/* ---- making and destroying
+ * ---------------------------------------------------------------------------------------- */
+
+static int check_options(const etcdlock_mutex_options *options, el_failure *failure)
+{
+    if (options->size != sizeof(*options))
+        return el_fail(failure, EINVAL,
+                       "mutex options: size is %zu, expected %zu: start from ETCDLOCK_MUTEX_OPTIONS_INIT",
+                       options->size, sizeof(*options));
+    if (options->flags & ~(unsigned)(ETCDLOCK_RECURSIVE | ETCDLOCK_HANDLE_OWNED))
+        return el_fail(failure, EINVAL, "mutex options: flags 0x%x are not known", options->flags);
+    if ((options->flags & ETCDLOCK_RECURSIVE) && (options->flags & ETCDLOCK_HANDLE_OWNED))
+        return el_fail(
+            failure, EINVAL,
+            "mutex options: RECURSIVE counts for a thread, HANDLE_OWNED knows no threads: choose one");
+    if (options->label && strlen(options->label) > LABEL_MAX)
+        return el_fail(failure, EINVAL, "mutex options: the label has more than %d bytes", LABEL_MAX);
+    return 0;
+}
+
+int etcdlock_mutex_new(etcdlock_mutex **out, etcdlock_session *session, const char *name,
+                       const etcdlock_mutex_options *options)
+{
+    static const etcdlock_mutex_options defaults = ETCDLOCK_MUTEX_OPTIONS_INIT;
+    el_failure failure = {0};
+    el_mutex *mutex;
+    if (out) *out = NULL;
+    if (!out || !session) return el_publish_new(EINVAL, "mutex_new: %s is NULL", out ? "session" : "out");
+    if (!options) options = &defaults;
+    if (el_name_check(name, &failure) || check_options(options, &failure)) return el_publish(&failure);
+    if (el_client_enter(session->client)) return el_publish_new(forked(&failure), "%s", failure.text);
+    int error = session->phase == EL_SESSION_OVER && session->over_error == ECANCELED ? ECANCELED : 0;
+    if (!error) error = el_mutex_make(&mutex, session, name, options);
+    el_client_leave(session->client);
+    if (error)
+        return el_publish_new(error, "mutex_new %s: %s", name,
+                              error == ENOMEM ? "out of memory" : "the session is closed");
+    *out = &mutex->handle;
+    return 0;
+}
+
+int etcdlock_mutex_destroy(etcdlock_mutex *handle)
+{
+    el_failure failure = {0};
+    if (!handle) return 0;
+    if (el_dropin_is(handle)) return el_dropin_destroy(handle, &failure) ? el_publish(&failure) : 0;
+    el_mutex *mutex = handle->state;
+    if (!mutex) return el_publish_new(EINVAL, "mutex_destroy: the mutex is not initialised");
+    el_client *client = mutex->client;
+    if (el_client_enter(client)) return el_publish_new(forked(&failure), "%s", failure.text);
+    bool is_busy = !el_list_is_empty(&mutex->holds);
+    if (!is_busy) {
+        el_notifier_await(&client->notifier, mutex);
+        el_mutex_free(mutex);
+    }
+    el_client_leave(client);
+    return is_busy ? el_publish_new(EBUSY,
+                                    "mutex_destroy: the mutex is locked or waited on: unlock or cancel first")
+                   : 0;
+}

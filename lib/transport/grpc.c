@@ -1,0 +1,186 @@
+#include "transport/grpc.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "core/alloc.h"
+#include "transport/grpc_call.h"
+#include "transport/grpc_lane.h"
+#include "transport/grpc_watch.h"
+
+typedef struct grpc_transport {
+    el_transport table; /* first: the caller's handle */
+    el_grpc_lane lanes[EL_LANES];
+    el_grpc_endpoint *endpoints;
+    grpc_channel_credentials *credentials;
+    int64_t keepalive_time_ms;
+    int64_t keepalive_timeout_ms;
+} grpc_transport;
+
+static grpc_transport *self_of(el_transport *t)
+{
+    return (grpc_transport *)(void *)t;
+}
+
+static int64_t now_ns(el_transport *t)
+{
+    (void)t;
+    return el_grpc_now_ns();
+}
+
+static uint64_t random_bits(el_transport *t)
+{
+    (void)t;
+    uint64_t bits;
+    while (getrandom(&bits, sizeof bits, 0) != (ssize_t)sizeof bits) {
+        /* Interrupted: again. A kernel without it cannot run this library: names would no longer be unique.
+         */
+        if (errno != EINTR) abort();
+    }
+    return bits;
+}
+
+/* A channel costs work and a socket, so a lane opens those it uses. After the shutdown none is opened any
+ * more: nothing will be started on it. */
+static el_grpc_channel *channel_of(grpc_transport *self, el_lane lane, unsigned endpoint)
+{
+    assert(endpoint < self->table.n_endpoints);
+    el_grpc_channel *channel = &self->lanes[lane].channels[endpoint];
+    int64_t now = el_grpc_now_ns();
+    if (channel->channel && !el_grpc_channel_is_stuck(channel, now)) return channel;
+    if (el_grpc_lane_is_shut(&self->lanes[lane])) return channel;
+    el_grpc_channel_close(channel);
+    el_grpc_channel_open(channel, &self->endpoints[endpoint], self->credentials, self->keepalive_time_ms,
+                         self->keepalive_timeout_ms, now);
+    return channel;
+}
+
+static void call(el_transport *t, el_call *c, const el_request *request)
+{
+    grpc_transport *self = self_of(t);
+    el_grpc_call_start(&self->lanes[c->lane], channel_of(self, c->lane, c->endpoint), c, request);
+}
+
+static void cancel(el_transport *t, el_call *c)
+{
+    el_grpc_call_cancel(&self_of(t)->lanes[c->lane], c);
+}
+
+static void watch_open(el_transport *t, el_watch_stream *stream)
+{
+    grpc_transport *self = self_of(t);
+    el_grpc_watch_open(&self->lanes[stream->lane], channel_of(self, stream->lane, stream->endpoint), stream);
+}
+
+static void watch_create(el_transport *t, el_watch_stream *stream, int64_t watch_id, el_span key,
+                         int64_t start_revision)
+{
+    el_grpc_watch_create(&self_of(t)->lanes[stream->lane], stream, watch_id, key, start_revision);
+}
+
+static void watch_cancel(el_transport *t, el_watch_stream *stream, int64_t watch_id)
+{
+    el_grpc_watch_cancel(&self_of(t)->lanes[stream->lane], stream, watch_id);
+}
+
+static void watch_close(el_transport *t, el_watch_stream *stream)
+{
+    el_grpc_watch_close(&self_of(t)->lanes[stream->lane], stream);
+}
+
+static el_completion *next(el_transport *t, el_lane lane, int64_t deadline_ns, bool *ended)
+{
+    return el_grpc_lane_next(&self_of(t)->lanes[lane], deadline_ns, ended);
+}
+
+static void deliver(el_transport *t, el_completion *completion)
+{
+    (void)t;
+    completion->deliver(completion);
+}
+
+static void wake(el_transport *t, el_lane lane)
+{
+    el_grpc_lane_wake(&self_of(t)->lanes[lane]);
+}
+
+static void shut_down(el_transport *t)
+{
+    for (int i = 0; i < EL_LANES; i++)
+        el_grpc_lane_shutdown(&self_of(t)->lanes[i]);
+}
+
+static void free_transport(el_transport *t)
+{
+    grpc_transport *self = self_of(t);
+    for (int i = 0; i < EL_LANES; i++)
+        el_grpc_lane_destroy(&self->lanes[i]);
+    if (self->endpoints) {
+        for (unsigned i = 0; i < t->n_endpoints; i++)
+            el_grpc_endpoint_clear(&self->endpoints[i]);
+    }
+    el_free(self->endpoints);
+    if (self->credentials) grpc_channel_credentials_release(self->credentials);
+    el_free(self);
+    grpc_shutdown();
+}
+
+static grpc_channel_credentials *credentials_of(const el_grpc_config *config)
+{
+    if (!config->tls) return grpc_insecure_credentials_create();
+    grpc_ssl_pem_key_cert_pair pair = {.private_key = config->key_pem, .cert_chain = config->cert_pem};
+    return grpc_ssl_credentials_create(config->ca_pem, config->cert_pem ? &pair : NULL, NULL, NULL);
+}
+
+static int fill(grpc_transport *self, const el_grpc_config *config)
+{
+    for (int i = 0; i < EL_LANES; i++) {
+        int error = el_grpc_lane_init(&self->lanes[i], config->n_targets);
+        if (error) return error;
+    }
+    self->endpoints = el_alloc(config->n_targets * sizeof *self->endpoints);
+    if (!self->endpoints) return ENOMEM;
+    for (unsigned i = 0; i < config->n_targets; i++) {
+        int error = el_grpc_endpoint_set(&self->endpoints[i], config->targets[i]);
+        if (error) return error;
+    }
+    self->credentials = credentials_of(config);
+    return self->credentials ? 0 : EINVAL;
+}
+
+static const el_transport TABLE = {
+    .now_ns = now_ns,
+    .random = random_bits,
+    .call = call,
+    .cancel = cancel,
+    .watch_open = watch_open,
+    .watch_create = watch_create,
+    .watch_cancel = watch_cancel,
+    .watch_close = watch_close,
+    .next = next,
+    .deliver = deliver,
+    .wake = wake,
+    .shutdown = shut_down,
+    .free = free_transport,
+};
+
+int el_grpc_transport_new(el_transport **out, const el_grpc_config *config)
+{
+    if (config->n_targets == 0 || !config->cert_pem != !config->key_pem) return EINVAL;
+    grpc_transport *self = el_alloc(sizeof *self);
+    if (!self) return ENOMEM;
+    self->table = TABLE;
+    self->table.n_endpoints = config->n_targets;
+    self->keepalive_time_ms = config->keepalive_time_ms;
+    self->keepalive_timeout_ms = config->keepalive_timeout_ms;
+    grpc_init();
+    int error = fill(self, config);
+    if (error) {
+        free_transport(&self->table);
+        return error;
+    }
+    *out = &self->table;
+    return 0;
+}

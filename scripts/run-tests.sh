@@ -1,0 +1,203 @@
+#!/usr/bin/env bash
+# run-tests.sh: runs the built test programs of one or more kinds and adds up what they say.
+#
+#   run-tests.sh KIND...      unit, sim, live, fault: each program in $OUT/test/KIND; install: test/install/*.sh
+#
+# A line in a live or fault test's first lines says which etcd it wants; none means one member:
+#   /* cluster: 3 */   /* cluster: 3 netns */ (members that can be isolated)   /* cluster: none */
+# The test finds it in ETCDLOCK_TEST_ENDPOINTS, and kills or pauses members with $ETCDLOCK_TEST_CLUSTER kill M.
+#
+# OUT=build/release  CONFIG=release   the build to test (the Makefile sets both)
+# NAME=PATTERN       only the programs whose name matches the shell pattern
+# WRAP=COMMAND       runs each program under it: WRAP='gdb --args'
+# LIMIT_S=300        the time one program may take (more by itself under sanitizers and valgrind)
+# The last line is "N passed, N failed"; exit status 1 if any failed. A program that crashes or takes too long counts
+# as one failed check.
+set -euo pipefail
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+CLUSTER=$ROOT/scripts/cluster.sh
+OUT=${OUT:-build/release}
+CONFIG=${CONFIG:-release}
+NAME=${NAME:-*}
+PASSED=0 FAILED=0 SKIPPED=0 CHILD='' STOPPED=0 TERMINAL=0
+[ ! -t 1 ] || TERMINAL=1
+
+usage() { sed -n '2,/^set /{s/^# \{0,1\}//;/^set /d;p}' "${BASH_SOURCE[0]}"; }
+now_ms() { echo $((${EPOCHREALTIME/./} / 1000)); }
+
+# Appends options to a sanitizer's variable $1; what the caller has set comes last and wins.
+add_options() {
+    local variable=$1
+    shift
+    export "$variable=$(IFS=:; echo "$*")${!variable:+:${!variable}}"
+}
+
+suppressions() { [ ! -e "test/support/$1.supp" ] || echo "suppressions=$ROOT/test/support/$1.supp"; }
+
+set_up_config() {
+    local slower=1
+    case $CONFIG in
+        asan)
+            slower=3
+            add_options ASAN_OPTIONS detect_leaks=1 detect_stack_use_after_return=1 strict_string_checks=1
+            add_options LSAN_OPTIONS print_suppressions=0 "$(suppressions lsan)"
+            ;;
+        ubsan) add_options UBSAN_OPTIONS print_stacktrace=1 halt_on_error=1 ;;
+        tsan)
+            slower=8
+            add_options TSAN_OPTIONS die_after_fork=0 second_deadlock_stack=1 exitcode=66 "$(suppressions tsan)"
+            # GCC's TSan cannot start where the kernel spreads addresses too widely.
+            if setarch -R true 2>/dev/null; then WRAPPER=(setarch -R); fi
+            ;;
+        valgrind)
+            slower=20
+            WRAPPER=(valgrind -q --error-exitcode=99 --leak-check=full --show-leak-kinds=definite
+                --errors-for-leak-kinds=definite --num-callers=30 --fair-sched=try)
+            [ ! -e test/support/valgrind.supp ] || WRAPPER+=("--suppressions=$ROOT/test/support/valgrind.supp")
+            ;;
+    esac
+    if [ -n "${WRAP:-}" ]; then read -ra WRAPPER <<<"$WRAP"; fi
+    LIMIT_S=${LIMIT_S:-$((300 * slower))}
+    export CK_TIMEOUT_MULTIPLIER=${CK_TIMEOUT_MULTIPLIER:-$slower}
+}
+
+# Prints what the test's source asks for: "none", or options of cluster.sh run.
+cluster_options() {
+    local kind=$1 name=$2 wish
+    case $kind in live | fault) ;; *) echo none; return ;; esac
+    wish=$(sed -n '1,20s|^/\* cluster: \(.*[^ ]\) *\*/.*|\1|p' "test/$kind/$name.c" 2>/dev/null | head -n 1)
+    case ${wish:-1} in
+        none) echo none ;;
+        1 | 3) echo "-n ${wish:-1} --tmpfs" ;;
+        '1 netns' | '3 netns') echo "-n ${wish% *} --tmpfs --netns" ;;
+        *) echo "unknown wish: $wish" ;;
+    esac
+}
+
+# Runs "$@" with its output in $LOG, so that a signal to us ends it too and is not put off until it is done.
+run_child() {
+    local status=0
+    "$@" >"$LOG" 2>&1 </dev/null &
+    CHILD=$!
+    [ "$STOPPED" = 0 ] || kill -TERM "$CHILD" 2>/dev/null || true
+    while :; do
+        wait "$CHILD" && status=0 || status=$?
+        kill -0 "$CHILD" 2>/dev/null || break
+    done
+    CHILD=''
+    return "$status"
+}
+
+stop() {
+    STOPPED=$1
+    [ -z "$CHILD" ] || kill -TERM "$CHILD" 2>/dev/null || true
+}
+
+# Adds the counts of Check's summary lines in $LOG: sets CHECKS and BAD.
+count_checks() {
+    read -r CHECKS BAD < <(sed -n 's/^[0-9]*%: Checks: \([0-9]*\), Failures: \([0-9]*\), Errors: \([0-9]*\)$/\1 \2 \3/p' "$LOG" |
+        awk '{ checks += $1; bad += $2 + $3 } END { print checks + 0, bad + 0 }')
+}
+
+# report KIND/NAME STATUS MILLISECONDS
+report() {
+    local name=$1 status=$2 taken=$3 verdict=ok reason=''
+    count_checks
+    if [ "$status" != 0 ] && [ "$BAD" = 0 ]; then
+        BAD=1 CHECKS=$((CHECKS + 1)) verdict=FAILED
+        case $status in
+            124 | 137) reason="no end within $LIMIT_S s, or killed" ;;
+            *) ((status > 128)) && reason="died of signal $((status - 128))" || reason="exit status $status" ;;
+        esac
+    elif [ "$BAD" != 0 ]; then
+        verdict=FAILED reason="$BAD failed"
+    elif [ "$CHECKS" = 0 ]; then
+        CHECKS=1 # a program or script without Check is one check
+    fi
+    PASSED=$((PASSED + CHECKS - BAD)) FAILED=$((FAILED + BAD))
+    printf '%-40s %5d checks  %4d.%d s  %s%s\n' "$name" "$CHECKS" $((taken / 1000)) $((taken % 1000 / 100)) \
+        "$verdict" "${reason:+: $reason}"
+    if [ "$verdict" != ok ]; then
+        sed 's/^/    | /' "$LOG"
+    fi
+}
+
+progress() { [ "$TERMINAL" = 0 ] || printf '%-40s ...\r' "$1"; }
+
+# run_one KIND/NAME CLUSTER_OPTIONS COMMAND...
+run_one() {
+    local name=$1 cluster=$2 began status=0 command=()
+    shift 2
+    case $cluster in
+        none) ;;
+        unknown*) echo "$name: $cluster" >&2; FAILED=$((FAILED + 1)); return ;;
+        *) read -ra command <<<"$CLUSTER run $cluster --" ;;
+    esac
+    if [[ $cluster == *--netns* ]] && ! "$CLUSTER" can-netns; then
+        printf '%-40s skipped: network namespaces cannot be made here\n' "$name"
+        SKIPPED=$((SKIPPED + 1))
+        return
+    fi
+    progress "$name"
+    began=$(now_ms)
+    # timeout makes a process group of the test, so that what the test starts ends with it.
+    run_child ${command[@]+"${command[@]}"} timeout -k 10 "$LIMIT_S" "$@" || status=$?
+    [ "$STOPPED" = 0 ] || { printf '\ninterrupted in %s\n' "$name" >&2; exit "$STOPPED"; }
+    report "$name" "$status" $(($(now_ms) - began))
+}
+
+run_kind() {
+    local kind=$1 program name found=0
+    for program in "$OUT/test/$kind"/*; do
+        name=${program##*/}
+        # shellcheck disable=SC2053 # NAME is a pattern
+        if [ ! -f "$program" ] || [ ! -x "$program" ] || [[ $name != $NAME ]]; then continue; fi
+        found=1
+        run_one "$kind/$name" "$(cluster_options "$kind" "$name")" ${WRAPPER[@]+"${WRAPPER[@]}"} "$program"
+    done
+    [ "$found" = 1 ] || echo "no tests of kind $kind"
+}
+
+run_install() {
+    local script name found=0
+    for script in test/install/*.sh; do
+        name=${script##*/}
+        # shellcheck disable=SC2053 # NAME is a pattern
+        if [ ! -f "$script" ] || [[ ${name%.sh} != $NAME ]]; then continue; fi
+        found=1
+        run_one "install/${name%.sh}" none bash "$script"
+    done
+    [ "$found" = 1 ] || echo "no tests of kind install"
+}
+
+main() {
+    local kind
+    case ${1:-} in
+        '') usage >&2; exit 1 ;;
+        -h | --help) usage; exit 0 ;;
+    esac
+    [[ $OUT == /* ]] || OUT=$(pwd)/$OUT
+    cd "$ROOT"
+    WRAPPER=()
+    set_up_config
+    LOG=$(mktemp "${TMPDIR:-/tmp}/etcdlock-test-XXXXXX")
+    trap 'rm -f "$LOG"' EXIT
+    trap 'stop 130' INT
+    trap 'stop 143' TERM
+    trap 'stop 129' HUP
+    export OUT CONFIG ETCDLOCK_TEST_CLUSTER=$CLUSTER
+    for kind in "$@"; do
+        case $kind in
+            unit | sim | live | fault) run_kind "$kind" ;;
+            install) run_install ;;
+            *) echo "unknown kind $kind: unit, sim, live, fault or install" >&2; exit 1 ;;
+        esac
+    done
+    [ "$SKIPPED" = 0 ] || echo "$SKIPPED skipped"
+    ((PASSED + FAILED + SKIPPED > 0)) || echo "nothing was run" >&2
+    echo "$PASSED passed, $FAILED failed"
+    ((FAILED == 0 && PASSED + SKIPPED > 0))
+}
+
+main "$@"
