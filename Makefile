@@ -118,7 +118,7 @@ comma := ,
 
 .PHONY: setup
 setup: ## finds what is missing on this machine and installs it
-	@scripts/setup.sh
+	@CONFIG=$(CONFIG) scripts/setup.sh
 
 .PHONY: demo
 demo: setup ## a cluster of three, workers on one lock, one killed, one frozen, the leader stopped: what happened
@@ -154,7 +154,8 @@ build-tests: $(ALL_TESTS) ## compiles the tests without running them
 # ---- keeping it well --------------------------------------------------------------------------------------
 
 .PHONY: lint
-lint: setup ## formatting, clang-tidy, cppcheck, gcc -fanalyzer, sizes of files and functions, scripts, README tables
+lint: ## formatting, clang-tidy, cppcheck, gcc -fanalyzer, sizes of files and functions, scripts, README tables
+	@scripts/setup.sh --lint
 	@$(MAKE) --no-print-directory all
 	@OUT=$(OUT) CPPFLAGS_FOR_LINT='$(ALL_CPPFLAGS)' scripts/lint.sh
 

@@ -35,7 +35,12 @@ STARTING=0 INTERRUPTED=0 CHILD=''
 usage() { sed -n '2,/^set /{s/^# \{0,1\}//;/^set /d;p}' "$SELF"; }
 say() { printf 'cluster: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
-checkpoint() { [ "$INTERRUPTED" = 0 ] || { say "interrupted"; exit "$INTERRUPTED"; }; }
+
+# In a child $$ is the script itself: where that was killed, what is under way ends too.
+checkpoint() {
+    kill -0 $$ 2>/dev/null || INTERRUPTED=137
+    [ "$INTERRUPTED" = 0 ] || { say "interrupted"; exit "$INTERRUPTED"; }
+}
 
 # shellcheck source=scripts/cluster/addresses.sh
 . "${SELF%/*}/cluster/addresses.sh"
@@ -170,7 +175,6 @@ guarded_child() {
     trap 'forward 143' TERM HUP
     trap 'if [ "$STARTING" = 1 ]; then remove_cluster; fi' EXIT
     CHILD=''
-    exec 8>&-
     "$@"
 }
 
@@ -340,13 +344,14 @@ run_inside() {
     local status=0 unignore=()
     start_cluster
     STARTING=1 # what was started is taken back, now at every exit
+    exec 8>&-  # from here on the keeper acts at once if the run is killed; until now it would have got in our way
     checkpoint
     unset "${!ETCDCTL_@}"
     ETCDCTL_ENDPOINTS=$(command_endpoints)
     export ETCDCTL_API=3 ETCDCTL_ENDPOINTS ETCDLOCK_TEST_ENDPOINTS=$ETCDCTL_ENDPOINTS CLUSTER_DIR=$DIR
     [ -z "${ETCD:-}" ] || export PATH=$ETCD:$PATH
     # We ignore SIGINT and the command must not; a shell cannot undo that for its children.
-    if env --default-signal=INT true 2>/dev/null; then unignore=(env --default-signal=INT,QUIT); fi
+    if env --default-signal=INT true 2>/dev/null; then unignore=(env '--default-signal=INT,QUIT'); fi
     "${unignore[@]}" "${REST[@]}" <&0 &
     CHILD=$!
     [ "$INTERRUPTED" = 0 ] || kill -TERM "$CHILD" 2>/dev/null || true
@@ -369,6 +374,7 @@ parse() {
             --tmpfs) TMPFS=1; shift ;;
             --netns) NETNS=1; shift ;;
             --etcd-flag) EXTRA_FLAGS+=("${2:?--etcd-flag needs a flag}"); shift 2 ;;
+            --etcd-flag=*) EXTRA_FLAGS+=("${1#*=}"); shift ;;
             -h | --help) usage; exit 0 ;;
             --) shift; REST+=("$@"); return ;;
             -*) die "unknown option $1; --help lists them" ;;

@@ -122,7 +122,7 @@ step_headers() {
 }
 
 header_one() {
-    printf '#include "%s"\n' "$ROOT/${*: -1}" | gcc -std=c11 -Wall -Wextra -Werror "${@:1:$#-1}" -fsyntax-only -x c -
+    printf '#include "%s"\nextern int not_empty;\n' "$ROOT/${*: -1}" | gcc -std=c11 -Wall -Wextra -Werror "${@:1:$#-1}" -fsyntax-only -x c -
 }
 
 step_scripts() {

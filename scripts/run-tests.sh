@@ -82,7 +82,7 @@ run_child() {
     CHILD=$!
     [ "$STOPPED" = 0 ] || kill -TERM "$CHILD" 2>/dev/null || true
     while :; do
-        wait "$CHILD" && status=0 || status=$?
+        wait "$CHILD" 2>/dev/null && status=0 || status=$?
         kill -0 "$CHILD" 2>/dev/null || break
     done
     CHILD=''

@@ -83,8 +83,9 @@ static void end_transport(el_client *client)
         if (client->lanes[lane].is_running) {
             el_lane_join(client, (el_lane)lane);
         } else {
-            while (el_client_turn(client, (el_lane)lane, true))
-                continue;
+            bool ended = false;
+            while (!ended)
+                (void)el_client_turn(client, (el_lane)lane, true, &ended);
         }
     }
 }

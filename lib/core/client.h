@@ -102,9 +102,10 @@ void el_client_timer_clear(el_client *client, el_lane lane, el_timer *timer);
 /* Leaves the endpoint, if it is the one in use, for the next one. */
 void el_client_leave_endpoint(el_client *client, unsigned endpoint, const char *reason);
 
-/* Delivers what is ready and fires what is due on one lane; false once the lane has ended. For threads and
- * tests alike; called without the lock. Waits for at most until the next timer if may_wait. */
-bool el_client_turn(el_client *client, el_lane lane, bool may_wait);
+/* Fires what is due on one lane and delivers one completion, for which it waits, if may_wait, until the next
+ * timer. Returns whether it delivered one; *ended is set once the transport is shut down and the lane is
+ * empty. For threads and tests alike; called without the lock. */
+bool el_client_turn(el_client *client, el_lane lane, bool may_wait, bool *ended);
 
 /* When the lane's next timer is due. */
 int64_t el_client_next_ns(el_client *client, el_lane lane);

@@ -64,6 +64,10 @@ static void read_done(el_rpc *rpc, const el_rpc_end *end)
         departure->failed(departure, &end->failure);
         return;
     }
+    if (!end->answer && again) { /* the watch has moved on from the member that did not answer */
+        read_entry(departure);
+        return;
+    }
     if (!end->answer) {
         /* The member of the watch does not answer: the watch goes to another one, and its placement there
          * brings us back here. */

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { SLOT_DIGITS_MAX = 10 };
+
 bool el_span_equal(el_span a, el_span b)
 {
     return a.size == b.size && memcmp(a.data, b.data, a.size) == 0;
@@ -62,7 +64,9 @@ el_entry_shape el_key_shape(el_span key, el_span folder)
     if (n == left) return shape;
     if (entry[n] != '-') return EL_SHAPE_STRAY;
     size_t digits = count_decimal(entry + n + 1, left - n - 1);
-    return digits > 0 && n + 1 + digits == left ? shape : EL_SHAPE_STRAY;
+    /* No longer than what el_key_write writes: whoever remembers an entry has EL_ENTRY_MAX bytes for it. */
+    if (digits == 0 || digits > SLOT_DIGITS_MAX) return EL_SHAPE_STRAY;
+    return n + 1 + digits == left ? shape : EL_SHAPE_STRAY;
 }
 
 size_t el_key_write(char *buffer, el_span folder, bool reader, int64_t lease, unsigned slot)

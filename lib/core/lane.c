@@ -44,7 +44,7 @@ static int64_t fire_due(el_client *client, el_lane_state *state)
     return el_timers_next_ns(&state->timers);
 }
 
-bool el_client_turn(el_client *client, el_lane lane, bool may_wait)
+bool el_client_turn(el_client *client, el_lane lane, bool may_wait, bool *ended)
 {
     el_lane_state *state = &client->lanes[lane];
     el_transport *transport = client->transport;
@@ -58,8 +58,8 @@ bool el_client_turn(el_client *client, el_lane lane, bool may_wait)
     state->sleeping_until_ns = until_ns;
     pthread_mutex_unlock(&client->lock);
 
-    bool ended = false;
-    el_completion *completion = transport->next(transport, lane, until_ns, &ended);
+    *ended = false;
+    el_completion *completion = transport->next(transport, lane, until_ns, ended);
 
     pthread_mutex_lock(&client->lock);
     state->sleeping_until_ns = INT64_MIN;
@@ -68,14 +68,15 @@ bool el_client_turn(el_client *client, el_lane lane, bool may_wait)
         transport->deliver(transport, completion);
     }
     pthread_mutex_unlock(&client->lock);
-    return !ended;
+    return completion != NULL;
 }
 
 static void *run(void *argument)
 {
     el_lane_state *state = argument;
-    while (el_client_turn(state->client, state->lane, true))
-        continue;
+    bool ended = false;
+    while (!ended)
+        (void)el_client_turn(state->client, state->lane, true, &ended);
     return NULL;
 }
 

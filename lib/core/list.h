@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* A list's head, or a member's link. A link that is in no list points to itself or is all zero. */
 typedef struct el_list {
@@ -12,7 +13,7 @@ typedef struct el_list {
 } el_list;
 
 /* The struct of type `type` whose field `field` is *link. */
-#define EL_CONTAINER(link, type, field) ((type *)(void *)((char *)(link)-offsetof(type, field)))
+#define EL_CONTAINER(link, type, field) ((type *)(void *)((uintptr_t)(link)-offsetof(type, field)))
 
 static inline void el_list_init(el_list *list)
 {

@@ -20,6 +20,7 @@ void el_notifier_destroy(el_notifier *notifier)
 static void run_next(el_notifier *notifier)
 {
     el_list *link = el_list_take(&notifier->queue);
+    if (!link) return;
     el_notice *notice = EL_CONTAINER(link, el_notice, link);
     notice->is_queued = false;
     notifier->running = notice;

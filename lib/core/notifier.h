@@ -13,7 +13,7 @@ typedef struct el_notice {
     el_list link;
     void (*run)(struct el_notice *notice); /* called without the lock */
     bool is_queued;
-    void *subject; /* the handle it is about: see el_notifier_forget */
+    void *subject; /* the handle it is about: see el_notifier_await */
 } el_notice;
 
 typedef struct el_notifier {

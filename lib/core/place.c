@@ -89,12 +89,21 @@ static const el_range_answer *range_at(const el_txn_answer *answer, size_t i)
     return &answer->answers[i].range;
 }
 
+/* The entry was written at the revision of the answer; without one it would have no token. */
+static void read_written(el_view *view)
+{
+    view->is_mine_there = view->is_mine_ours = true;
+    view->mine_create_revision = view->revision;
+    view->is_malformed = view->revision <= 0;
+}
+
 static void read_mine(const el_place *place, const el_range_answer *mine, el_view *view)
 {
     if (mine->n_kvs == 0) return;
     view->is_mine_there = true;
     view->mine_create_revision = mine->kvs[0].create_revision;
     view->is_mine_ours = el_span_equal(mine->kvs[0].value, place->value);
+    view->is_malformed = view->mine_create_revision <= 0;
 }
 
 /* The nearest older one among keys sorted by falling create_revision. Keys that are no entries block nobody,
@@ -106,12 +115,16 @@ static void read_older(const el_place *place, int64_t mine, const el_range_answe
         if (kv->create_revision >= mine) continue;
         el_entry_shape shape = el_key_shape(kv->key, place->queue->folder);
         if (shape == EL_SHAPE_STRAY || (place->is_reader && shape == EL_SHAPE_READER)) continue;
+        if (view->has_older) {
+            view->is_older_first = false;
+            return;
+        }
         view->has_older = true;
+        view->is_older_first = !range->more;
         view->older_key = kv->key;
         view->older_create_revision = kv->create_revision;
-        return;
     }
-    view->is_unclear = range->more;
+    view->is_unclear = range->more && !view->has_older;
 }
 
 el_view el_place_read_enter(const el_place *place, int64_t revision, const el_txn_answer *answer)
@@ -124,13 +137,11 @@ el_view el_place_read_enter(const el_place *place, int64_t revision, const el_tx
         return view;
     }
     if (answer->succeeded) {
-        view.is_mine_there = view.is_mine_ours = true;
-        view.mine_create_revision = revision;
+        read_written(&view);
     } else {
         read_mine(place, mine, &view);
     }
     read_older(place, view.mine_create_revision, folder, &view);
-    view.is_older_first = view.has_older && folder->count <= 2;
     return view;
 }
 
@@ -138,8 +149,7 @@ el_view el_place_read_try(const el_place *place, int64_t revision, const el_txn_
 {
     el_view view = {.revision = revision};
     if (answer->succeeded) {
-        view.is_mine_there = view.is_mine_ours = true;
-        view.mine_create_revision = revision;
+        read_written(&view);
         return view;
     }
     const el_range_answer *mine = range_at(answer, 0);
@@ -167,6 +177,5 @@ el_view el_place_read_look(const el_place *place, int64_t revision, const el_txn
     if (view.is_mine_there) view.mine_create_revision = mine->kvs[0].create_revision;
     view.is_mine_ours = view.mine_create_revision == place->create_revision;
     read_older(place, place->create_revision, folder, &view);
-    view.is_older_first = view.has_older && !folder->more;
     return view;
 }

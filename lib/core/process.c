@@ -29,7 +29,7 @@ unsigned el_process_generation(void)
 
 int64_t el_process_thread(void)
 {
-    unsigned now = atomic_load_explicit(&generation, memory_order_relaxed);
+    unsigned now = el_process_generation();
     if (thread_generation != now) {
         thread_number = syscall(SYS_gettid);
         thread_generation = now;

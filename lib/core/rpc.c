@@ -1,5 +1,6 @@
 #include "core/rpc.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -171,6 +172,7 @@ static void attempt(el_rpc *rpc)
     rpc->call.token.data = client->auth.token;
     rpc->call.token.size = client->auth.token_size;
     rpc->call.done = attempt_done;
+    assert(rpc->call.deadline_ns < INT64_MAX);
     rpc->token_generation = client->auth.generation;
     rpc->attempts++;
     rpc->sent_ns = now_ns;

@@ -74,10 +74,9 @@ typedef struct el_hub {
     el_auth_waiter waiter;
     bool is_waiting_for_token;
     el_timer reopen;
-    el_timer sweep; /* forgets watches that nobody has used for a while */
-    el_timer probe; /* asks a silent member whether it is alive, while somebody waits */
-    el_rpc probe_rpc;
-    bool is_probing;
+    el_timer sweep;   /* forgets watches that nobody has used for a while */
+    el_timer probe;   /* asks a silent stream whether it is alive, while somebody waits */
+    int64_t probe_id; /* the watch that is the question; 0: none is open */
 } el_hub;
 
 void el_hub_init(struct etcdlock_client *client);

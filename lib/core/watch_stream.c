@@ -11,7 +11,7 @@
 static const int64_t reopen_base_ns = 50 * EL_MS;
 static const int64_t reopen_limit_ns = 1 * EL_S;
 
-/* A stopped or cut-off member says nothing, and TCP takes minutes to notice. */
+/* A stream that has been silent for so long is asked whether it is alive. */
 static const int64_t probe_interval_ns = 2 * EL_S;
 
 static void open_stream(el_hub *hub);
@@ -39,6 +39,46 @@ static void token_ready(el_auth_waiter *waiter, const el_failure *failure)
     } else {
         open_stream(hub);
     }
+}
+
+/* ---- is the stream alive? ------------------------------------------------------------------------------ */
+
+/* A stopped or cut-off member says nothing, TCP takes minutes to notice, and a call on the same connection
+ * may well be answered while the stream is stuck. So the question goes through the stream itself: one more
+ * watch on a key that is watched already. etcd answers creations in order, so its answer also vouches for all
+ * that were asked for before. */
+static void ask(el_hub *hub)
+{
+    const el_watch *any = EL_CONTAINER(hub->all.next, el_watch, all);
+    el_transport *transport = hub->client->transport;
+    el_span key = {any->key, any->key_size};
+    hub->probe_id = hub->next_id++;
+    transport->watch_create(transport, &hub->stream, hub->probe_id, key, 0);
+}
+
+static void take_answer(el_hub *hub, const el_watch_message *message)
+{
+    hub->probe_id = 0;
+    if (!message->canceled)
+        hub->client->transport->watch_cancel(hub->client->transport, &hub->stream, message->watch_id);
+}
+
+static void probe(el_timer *timer)
+{
+    el_hub *hub = EL_CONTAINER(timer, el_hub, probe);
+    el_client *client = hub->client;
+    int64_t now_ns = el_now(client), due_ns = hub->last_message_ns + probe_interval_ns;
+    if (hub->state != EL_STREAM_OPEN || hub->n_used == 0) return;
+    if (hub->probe_id) {
+        el_client_leave_endpoint(client, hub->stream.endpoint, "its watch stream does not answer");
+        el_hub_stream_close(hub);
+        return;
+    }
+    if (now_ns >= due_ns) {
+        ask(hub);
+        due_ns = now_ns + client->dial_timeout_ns;
+    }
+    el_client_timer_set(client, EL_LANE_IO, timer, due_ns);
 }
 
 /* ---- messages --------------------------------------------------------------------------------------- */
@@ -103,6 +143,10 @@ static void take_message(el_watch_stream *stream, const el_watch_message *messag
 {
     el_hub *hub = EL_CONTAINER(stream, el_hub, stream);
     hub->last_message_ns = el_now(hub->client);
+    if (message->watch_id == hub->probe_id && hub->state == EL_STREAM_OPEN) {
+        take_answer(hub, message);
+        return;
+    }
     el_span id = {(const char *)&message->watch_id, sizeof(message->watch_id)};
     el_map_link *link = el_map_find(&hub->by_id, id);
     if (!link || hub->state != EL_STREAM_OPEN) return; /* of a watch that was cancelled meanwhile */
@@ -137,40 +181,6 @@ static void closed(el_watch_stream *stream, const el_status *status)
     if (hub->n_used > 0) reopen_later(hub);
 }
 
-/* ---- is the member alive? ---------------------------------------------------------------------------- */
-
-static void probe_done(el_rpc *rpc, const el_rpc_end *end)
-{
-    el_hub *hub = EL_CONTAINER(rpc, el_hub, probe_rpc);
-    hub->is_probing = false;
-    bool is_alive = end->outcome == EL_OUTCOME_DONE || end->outcome == EL_OUTCOME_REFUSED;
-    if (!is_alive && hub->state == EL_STREAM_OPEN && hub->stream.endpoint == (unsigned)rpc->pinned) {
-        el_client_leave_endpoint(hub->client, hub->stream.endpoint, end->failure.text);
-        el_hub_leave_endpoint(hub->client, hub->stream.endpoint);
-    }
-}
-
-static void probe(el_timer *timer)
-{
-    el_hub *hub = EL_CONTAINER(timer, el_hub, probe);
-    el_client *client = hub->client;
-    int64_t now_ns = el_now(client);
-    if (hub->state != EL_STREAM_OPEN || hub->n_used == 0) return;
-    el_client_timer_set(client, EL_LANE_IO, timer, now_ns + probe_interval_ns);
-    if (hub->is_probing || now_ns - hub->last_message_ns < probe_interval_ns) return;
-    el_watch *any = EL_CONTAINER(hub->all.next, el_watch, all);
-    hub->is_probing = true;
-    hub->probe_rpc = (el_rpc){
-        .request = {.verb = EL_RANGE,
-                    .range = {.key = {any->key, any->key_size}, .serializable = true, .count_only = true}},
-        .is_single = true,
-        .pinned = (int)hub->stream.endpoint,
-        .deadline_ns = now_ns + client->dial_timeout_ns,
-        .done = probe_done,
-    };
-    el_rpc_start(client, &hub->probe_rpc);
-}
-
 /* ---- opening and closing ------------------------------------------------------------------------------ */
 
 static void open_stream(el_hub *hub)
@@ -183,6 +193,7 @@ static void open_stream(el_hub *hub)
     }
     hub->token_generation = client->auth.generation;
     hub->state = EL_STREAM_OPEN;
+    hub->probe_id = 0;
     hub->last_message_ns = el_now(client);
     hub->stream = (el_watch_stream){
         .lane = EL_LANE_IO,

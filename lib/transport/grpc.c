@@ -57,37 +57,51 @@ static el_grpc_channel *channel_of(grpc_transport *self, el_lane lane, unsigned 
     return channel;
 }
 
+/* From here on errno is put back: gRPC changes it, the threads of the program come here, and the public
+ * functions leave it alone. */
 static void call(el_transport *t, el_call *c, const el_request *request)
 {
+    int saved_errno = errno;
     grpc_transport *self = self_of(t);
     el_grpc_call_start(&self->lanes[c->lane], channel_of(self, c->lane, c->endpoint), c, request);
+    errno = saved_errno;
 }
 
 static void cancel(el_transport *t, el_call *c)
 {
+    int saved_errno = errno;
     el_grpc_call_cancel(&self_of(t)->lanes[c->lane], c);
+    errno = saved_errno;
 }
 
 static void watch_open(el_transport *t, el_watch_stream *stream)
 {
+    int saved_errno = errno;
     grpc_transport *self = self_of(t);
     el_grpc_watch_open(&self->lanes[stream->lane], channel_of(self, stream->lane, stream->endpoint), stream);
+    errno = saved_errno;
 }
 
 static void watch_create(el_transport *t, el_watch_stream *stream, int64_t watch_id, el_span key,
                          int64_t start_revision)
 {
+    int saved_errno = errno;
     el_grpc_watch_create(&self_of(t)->lanes[stream->lane], stream, watch_id, key, start_revision);
+    errno = saved_errno;
 }
 
 static void watch_cancel(el_transport *t, el_watch_stream *stream, int64_t watch_id)
 {
+    int saved_errno = errno;
     el_grpc_watch_cancel(&self_of(t)->lanes[stream->lane], stream, watch_id);
+    errno = saved_errno;
 }
 
 static void watch_close(el_transport *t, el_watch_stream *stream)
 {
+    int saved_errno = errno;
     el_grpc_watch_close(&self_of(t)->lanes[stream->lane], stream);
+    errno = saved_errno;
 }
 
 static el_completion *next(el_transport *t, el_lane lane, int64_t deadline_ns, bool *ended)
@@ -103,17 +117,22 @@ static void deliver(el_transport *t, el_completion *completion)
 
 static void wake(el_transport *t, el_lane lane)
 {
+    int saved_errno = errno;
     el_grpc_lane_wake(&self_of(t)->lanes[lane]);
+    errno = saved_errno;
 }
 
 static void shut_down(el_transport *t)
 {
+    int saved_errno = errno;
     for (int i = 0; i < EL_LANES; i++)
         el_grpc_lane_shutdown(&self_of(t)->lanes[i]);
+    errno = saved_errno;
 }
 
 static void free_transport(el_transport *t)
 {
+    int saved_errno = errno;
     grpc_transport *self = self_of(t);
     for (int i = 0; i < EL_LANES; i++)
         el_grpc_lane_destroy(&self->lanes[i]);
@@ -125,6 +144,7 @@ static void free_transport(el_transport *t)
     if (self->credentials) grpc_channel_credentials_release(self->credentials);
     el_free(self);
     grpc_shutdown();
+    errno = saved_errno;
 }
 
 static grpc_channel_credentials *credentials_of(const el_grpc_config *config)

@@ -93,7 +93,11 @@ launch_member() {
     rm -f "$DIR/$1/pid"
     (exec_member "$1" "$2" "$etcd") &
     child=$!
-    while [ ! -s "$DIR/$1/pid" ] && kill -0 "$child" 2>/dev/null; do sleep 0.01 || true; done
+    while [ ! -s "$DIR/$1/pid" ] && [ -e "$DIR/$MARK" ] && kill -0 "$child" 2>/dev/null; do sleep 0.01 || true; done
+    if [ ! -s "$DIR/$1/pid" ]; then
+        kill -KILL "$child" 2>/dev/null || true
+        die "member $1 could not be started"
+    fi
     disown "$child" 2>/dev/null || true
 }
 
@@ -110,8 +114,8 @@ member_view() {
 }
 
 member_failed() {
-    say "member $1 $2; the end of its log:"
-    tail -n 15 "$DIR/$1/log" | cut -c1-300 | sed 's/^/    /' >&2
+    say "member $1 $2; the beginning and the end of its log:"
+    { head -n 2 "$DIR/$1/log"; echo ...; tail -n 13 "$DIR/$1/log"; } | cut -c1-300 | sed 's/^/    /' >&2
 }
 
 # Waits until something accepts on member $1's client port. 1: it ended or time is up.

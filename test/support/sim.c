@@ -165,7 +165,7 @@ sim *sim_new(const sim_options *options)
     s->faults = sim_calm();
     s->now_ns = START_NS;
     s->next_lease_id = INT64_C(0x32695fd1c8a00000); /* above 2^53, as etcd's own */
-    s->token_generation = 1;
+    sim_auth_renew_token(s);
     sim_store_init(&s->store);
     s->log = sim_grow(NULL, &s->log_capacity, 1, sizeof *s->log);
     s->log[s->log_end++] = s->store.revision;
@@ -231,21 +231,6 @@ void sim_set_nospace(sim *s, bool full)
 {
     sim_lock(s);
     s->full = full;
-    sim_unlock(s);
-}
-
-void sim_set_auth(sim *s, const char *user, const char *password)
-{
-    sim_lock(s);
-    s->user = user;
-    s->password = password;
-    sim_unlock(s);
-}
-
-void sim_expire_tokens(sim *s)
-{
-    sim_lock(s);
-    s->token_generation++;
     sim_unlock(s);
 }
 

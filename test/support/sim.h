@@ -20,7 +20,7 @@
 
 typedef struct sim sim;
 
-/* ---- a cluster ------------------------------------------------------------------------------------- */
+/* ---- a cluster ---------------------------------------------------------------------------------------- */
 
 typedef struct sim_options {
     uint64_t seed;
@@ -56,12 +56,12 @@ int64_t sim_now(sim *s);
 uint64_t sim_random(sim *s);
 double sim_chance(sim *s); /* from 0 up to, not including, 1 */
 
-/* ---- stepping -------------------------------------------------------------------------------------- */
+/* ---- stepping ----------------------------------------------------------------------------------------- */
 
 bool sim_step(sim *s);       /* moves the clock to the next event and runs it; false: there is none */
 int64_t sim_next_ns(sim *s); /* when that would be; INT64_MAX: never */
 
-/* ---- clients --------------------------------------------------------------------------------------- */
+/* ---- clients ------------------------------------------------------------------------------------------ */
 
 /* A transport with one endpoint per member, endpoint i leading to member i. `free` of the table frees it. */
 el_transport *sim_client_new(sim *s);
@@ -72,6 +72,7 @@ void sim_wake_at(el_transport *client, el_lane lane, int64_t at_ns);
 
 /* The client's process stands still until then: `next` gives nothing. What arrives is kept for later. */
 void sim_freeze(el_transport *client, int64_t until_ns);
+bool sim_frozen(el_transport *client); /* then the test must not run its timers either */
 
 /* Lets n more calls through and spoils the one after them, once: it ends with `code`, after having been
  * served if `served`. n < 0: nothing more is spoilt. */
@@ -89,25 +90,27 @@ typedef struct sim_link {
 void sim_set_link(el_transport *client, unsigned endpoint, const sim_link *link); /* NULL: whole */
 void sim_reset(el_transport *client, unsigned endpoint); /* breaks its connections of both lanes */
 
-/* ---- members --------------------------------------------------------------------------------------- */
+/* ---- members ------------------------------------------------------------------------------------------ */
 
 void sim_kill(sim *s, unsigned member);    /* kill -9: connections break, new ones are refused */
 void sim_restart(sim *s, unsigned member); /* of a dead one; it catches up with the log */
-void sim_isolate(sim *s, unsigned member, bool isolated); /* from the other members, not from clients */
-void sim_pause(sim *s, unsigned member);                  /* SIGSTOP: requests pile up */
-void sim_resume(sim *s, unsigned member);                 /* and are all served now, wanted or not */
-int sim_leader(sim *s);                                   /* -1: none that works */
-void sim_move_leader(sim *s, unsigned member);            /* at once; leases start anew */
-void sim_set_nospace(sim *s, bool full);                  /* the NOSPACE alarm */
+void sim_isolate(sim *s, unsigned member, bool isolated);    /* from the other members, not from clients */
+void sim_pause(sim *s, unsigned member);                     /* SIGSTOP: requests pile up */
+void sim_resume(sim *s, unsigned member);                    /* and are all served now, wanted or not */
+void sim_set_learner(sim *s, unsigned member, bool learner); /* not the leader's; a learner has no vote */
+int sim_leader(sim *s);                                      /* -1: none that works */
+void sim_move_leader(sim *s, unsigned member);               /* at once; leases start anew */
+void sim_set_nospace(sim *s, bool full);                     /* the NOSPACE alarm */
 
-/* With a user, calls need the token of an authenticate with that user and password. NULL: no auth. */
+/* With a user, what touches keys needs the token of an authenticate with that user and password, and a bad
+ * token spoils grants too; renewals are never looked at. NULL: no auth. The strings are kept. */
 void sim_set_auth(sim *s, const char *user, const char *password);
 void sim_expire_tokens(sim *s);
 
 /* Every watch asked for from now on is refused with this reason. NULL: no longer. The string is kept. */
 void sim_refuse_watches(sim *s, const char *reason);
 
-/* ---- a stranger at work ------------------------------------------------------------------------------ */
+/* ---- a stranger at work ------------------------------------------------------------------------------- */
 
 /* Done at once, on the leader's store. Keys and values are C strings. */
 void sim_put_key(sim *s, const char *key, const char *value,
@@ -117,7 +120,7 @@ bool sim_grant_lease(sim *s, int64_t id, int64_t ttl_s);
 bool sim_revoke_lease(sim *s, int64_t id);
 void sim_compact(sim *s, int64_t revision);
 
-/* ---- looking inside ---------------------------------------------------------------------------------- */
+/* ---- looking inside ----------------------------------------------------------------------------------- */
 
 typedef struct sim_key_info {
     el_span key; /* bytes live as long as the sim */

@@ -105,17 +105,16 @@ struct sim_stream {
 void sim_call_finish(sim_call *call, const el_status *status, sim_op *op);
 void sim_complete(sim_client *client, el_completion *completion);
 
-/* ---- sim_stream.c
- * ------------------------------------------------------------------------------------------ */
+/* ---- sim_stream.c ------------------------------------------------------------------------------------- */
 
 void sim_stream_open(sim_client *client, el_watch_stream *face);
 void sim_stream_send(sim_stream *stream, sim_wire_kind kind, int64_t watch_id, el_span key,
                      int64_t start_revision); /* client to member */
 void sim_stream_tell(sim_stream *stream, const el_watch_message *message,
-                     sim_arena *arena);                                    /* takes the arena */
-void sim_stream_end(sim_stream *stream, sim_verdict why);                  /* the member ends it */
-void sim_stream_break(sim_stream *stream, sim_verdict why, bool not_sent); /* the connection is gone */
-void sim_stream_close(sim_stream *stream);                                 /* the client ends it */
+                     sim_arena *arena);                     /* takes the arena */
+void sim_stream_end(sim_stream *stream, sim_verdict why);   /* the member ends it */
+void sim_stream_break(sim_stream *stream, sim_verdict why); /* the connection is gone */
+void sim_stream_close(sim_stream *stream);                  /* the client ends it */
 void sim_stream_unblock(sim_stream *stream); /* link or member may have changed: blocked messages go on */
 
 #endif

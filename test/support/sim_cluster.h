@@ -42,7 +42,7 @@ typedef struct sim_ops {
 typedef struct sim_member {
     sim *sim;
     unsigned id;
-    bool dead, isolated, paused;
+    bool dead, isolated, paused, learner;
     bool knows_leader;
     int64_t applied; /* log index */
     int64_t busy_ns; /* when it last applied something */
@@ -74,6 +74,7 @@ struct sim {
     bool full;
     const char *user, *password; /* NULL: no auth */
     uint64_t token_generation;
+    char token[24]; /* the one that is valid */
     const char *watch_refusal;
 
     sim_member members[SIM_MEMBERS_MAX];
@@ -99,7 +100,7 @@ int64_t sim_latency(sim *s);
 void sim_real_deadline(const sim *s, int64_t duration_ns, struct timespec *until); /* on CLOCK_MONOTONIC */
 void sim_cond_init(pthread_cond_t *cond);                                          /* on that clock too */
 
-/* ---- sim_apply.c: the log ------------------------------------------------------------------------------ */
+/* ---- sim_apply.c: the log ----------------------------------------------------------------------------- */
 
 /* Carries out a write on the leader's store and appends it to the log; verdict and answer are in the op. */
 void sim_apply_write(sim *s, sim_op *op);
@@ -109,7 +110,7 @@ void sim_member_apply_event(void *member);
 void sim_member_schedule_apply(sim_member *m);
 int64_t sim_member_revision(const sim_member *m);
 
-/* ---- sim_lease.c --------------------------------------------------------------------------------------- */
+/* ---- sim_lease.c -------------------------------------------------------------------------------------- */
 
 bool sim_lease_exists(const void *s, int64_t id); /* for sim_txn_apply */
 sim_verdict sim_lease_grant(sim *s, int64_t id, int64_t ttl_s, el_answer *answer);
@@ -120,13 +121,21 @@ void sim_leases_rearm(sim *s);   /* a new leader gives every lease its full TTL 
 void sim_leases_overdue(sim *s); /* the old one is back: what ran out meanwhile goes now */
 void sim_leases_clear(sim *s);
 
-/* ---- sim_member.c -------------------------------------------------------------------------------------- */
+/* ---- sim_member.c ------------------------------------------------------------------------------------- */
 
 bool sim_member_healthy(const sim_member *m);
 bool sim_leader_works(const sim *s);
 void sim_topology_changed(sim *s);
 void sim_members_init(sim *s);
 void sim_members_clear(sim *s);
+
+/* ---- sim_auth.c ------------------------------------------------------------------------------------------
+ */
+
+void sim_auth_renew_token(sim *s);
+void sim_auth_authenticate(sim *s, sim_op *op); /* leaves verdict and answer in the op */
+sim_verdict sim_auth_admit(const sim *s, const el_request *request, el_span token);
+const char *sim_auth_watch_refusal(const sim *s, el_span token); /* NULL: it may watch */
 
 /* ---- sim_serve.c: requests at a member ------------------------------------------------------------------
  */
@@ -137,7 +146,7 @@ void sim_serve_applied(sim_member *m); /* it has applied more of the log: answer
 void sim_serve_resumed(sim_member *m); /* there is a leader again: what waited for one goes on */
 void sim_serve_drop(sim_member *m);    /* it dies, and what waited in it with it */
 
-/* ---- sim_watch.c --------------------------------------------------------------------------------------- */
+/* ---- sim_watch.c -------------------------------------------------------------------------------------- */
 
 void sim_watch_add(sim_stream *stream, int64_t id, el_span key, int64_t start_revision);
 void sim_watch_remove(sim_stream *stream, int64_t id);

@@ -10,12 +10,35 @@ bool sim_member_healthy(const sim_member *m)
     return !m->dead && !m->paused && (!m->isolated || m->sim->options.members == 1);
 }
 
+static bool can_lead(const sim_member *m)
+{
+    return sim_member_healthy(m) && !m->learner;
+}
+
+static unsigned count_voters(const sim *s)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < s->options.members; i++)
+        n += !s->members[i].learner;
+    return n;
+}
+
+static unsigned count_candidates(const sim *s)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < s->options.members; i++)
+        n += can_lead(&s->members[i]);
+    return n;
+}
+
+static bool has_quorum(const sim *s)
+{
+    return count_candidates(s) * 2 > count_voters(s);
+}
+
 bool sim_leader_works(const sim *s)
 {
-    unsigned healthy = 0;
-    for (unsigned i = 0; i < s->options.members; i++)
-        healthy += sim_member_healthy(&s->members[i]);
-    return healthy * 2 > s->options.members && s->leader >= 0 && sim_member_healthy(&s->members[s->leader]);
+    return has_quorum(s) && s->leader >= 0 && can_lead(&s->members[s->leader]);
 }
 
 static void notice_event(void *member)
@@ -52,18 +75,10 @@ static void update_member(sim_member *m, bool leader_works)
     }
 }
 
-static unsigned count_healthy(const sim *s)
-{
-    unsigned n = 0;
-    for (unsigned i = 0; i < s->options.members; i++)
-        n += sim_member_healthy(&s->members[i]);
-    return n;
-}
-
 void sim_topology_changed(sim *s)
 {
     bool works = sim_leader_works(s);
-    if (works || count_healthy(s) * 2 <= s->options.members)
+    if (works || !has_quorum(s))
         sim_event_clear(&s->agenda, &s->election);
     else if (!s->election.slot)
         sim_schedule(s, &s->election, sim_now(s) + sim_between(s, ELECTION_NS, 2 * ELECTION_NS));
@@ -85,9 +100,9 @@ static void lead(sim *s, unsigned member)
 static void election_event(void *owner)
 {
     sim *s = owner;
-    int64_t chosen = sim_between(s, 1, count_healthy(s));
+    int64_t chosen = sim_between(s, 1, count_candidates(s));
     for (unsigned i = 0; i < s->options.members; i++) {
-        if (!sim_member_healthy(&s->members[i]) || --chosen > 0) continue;
+        if (!can_lead(&s->members[i]) || --chosen > 0) continue;
         lead(s, i);
         return;
     }
@@ -115,7 +130,7 @@ void sim_members_init(sim *s)
 static void drop_streams(sim_member *m)
 {
     while (m->streams)
-        sim_stream_break(m->streams, (sim_verdict){EL_UNAVAILABLE, "Connection reset by peer"}, false);
+        sim_stream_break(m->streams, (sim_verdict){EL_UNAVAILABLE, "Connection reset by peer"});
 }
 
 void sim_members_clear(sim *s)
@@ -204,6 +219,16 @@ void sim_resume(sim *s, unsigned member)
     sim_unlock(s);
 }
 
+void sim_set_learner(sim *s, unsigned member, bool learner)
+{
+    sim_lock(s);
+    if (s->leader != (int)member) {
+        s->members[member].learner = learner;
+        sim_topology_changed(s);
+    }
+    sim_unlock(s);
+}
+
 int sim_leader(sim *s)
 {
     sim_lock(s);
@@ -215,7 +240,7 @@ int sim_leader(sim *s)
 void sim_move_leader(sim *s, unsigned member)
 {
     sim_lock(s);
-    if (sim_member_healthy(&s->members[member]) && count_healthy(s) * 2 > s->options.members) lead(s, member);
+    if (can_lead(&s->members[member]) && has_quorum(s)) lead(s, member);
     sim_unlock(s);
 }
 

@@ -99,7 +99,7 @@ void sim_net_break(sim_client *client, unsigned endpoint, el_lane lane, const ch
     for (sim_stream *stream = client->streams; stream; stream = next_stream) {
         next_stream = stream->next;
         if (stream->endpoint == endpoint && stream->lane == lane)
-            sim_stream_break(stream, (sim_verdict){EL_UNAVAILABLE, why}, false);
+            sim_stream_break(stream, (sim_verdict){EL_UNAVAILABLE, why});
     }
 }
 

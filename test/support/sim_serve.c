@@ -70,6 +70,7 @@ static void answer_status(sim_op *op)
     op->answer.revision = sim_member_revision(m);
     op->answer.status.member_id = m->id + 1;
     op->answer.status.leader_id = m->knows_leader ? (uint64_t)op->sim->leader + 1 : 0;
+    op->answer.status.is_learner = m->learner;
     op->answer.status.db_size = 16384;
     op->answer.status.version = sim_text("3.4.23");
     sim_net_answer(op);
@@ -77,19 +78,9 @@ static void answer_status(sim_op *op)
 
 static void answer_authenticate(sim_op *op)
 {
-    const sim *s = op->sim;
-    const el_request *request = op->request;
-    if (!s->user) {
-        refuse(op, EL_FAILED_PRECONDITION, "etcdserver: authentication is not enabled");
-    } else if (sim_span_compare(request->authenticate.user, sim_text(s->user)) != 0 ||
-               sim_span_compare(request->authenticate.password, sim_text(s->password)) != 0) {
-        refuse(op, EL_INVALID_ARGUMENT, "etcdserver: authentication failed, invalid user ID or password");
-    } else {
-        op->answer.revision = sim_member_revision(member_of(op));
-        op->answer.token = sim_arena_span(
-            &op->arena, (el_span){(const char *)&s->token_generation, sizeof s->token_generation});
-        sim_net_answer(op);
-    }
+    op->answer.revision = sim_member_revision(member_of(op));
+    sim_auth_authenticate(op->sim, op);
+    sim_net_answer(op);
 }
 
 /* The member has applied what the answer depends on. */
@@ -221,23 +212,21 @@ static void go_to_leader(void *owner)
 /* ---- arrival ---------------------------------------------------------------------------------------------
  */
 
-static bool token_wanted(const el_request *request)
+static bool learner_serves(const el_request *request)
 {
-    return request->verb == EL_TXN || request->verb == EL_RANGE || request->verb == EL_LEASE_REVOKE;
+    return request->verb == EL_STATUS || (request->verb == EL_RANGE && request->range.serializable);
 }
 
 static sim_verdict admit(const sim_op *op)
 {
-    const sim *s = op->sim;
+    const sim_member *m = member_of(op);
     const el_request *request = op->request;
-    if (!member_of(op)->knows_leader) return (sim_verdict){EL_UNAVAILABLE, "etcdserver: no leader"};
-    if (s->user && token_wanted(request)) {
-        el_span valid = {(const char *)&s->token_generation, sizeof s->token_generation};
-        if (op->token.size == 0) return (sim_verdict){EL_INVALID_ARGUMENT, "etcdserver: user name is empty"};
-        if (sim_span_compare(op->token, valid) != 0)
-            return (sim_verdict){EL_UNAUTHENTICATED, "etcdserver: invalid auth token"};
-    }
-    if (request->verb == EL_TXN) return sim_txn_check(&request->txn, s->options.max_txn_ops);
+    if (m->learner && !learner_serves(request))
+        return (sim_verdict){EL_UNAVAILABLE, "etcdserver: rpc not supported for learner"};
+    if (!m->knows_leader) return (sim_verdict){EL_UNAVAILABLE, "etcdserver: no leader"};
+    sim_verdict verdict = sim_auth_admit(op->sim, request, op->token);
+    if (verdict.code) return verdict;
+    if (request->verb == EL_TXN) return sim_txn_check(&request->txn, op->sim->options.max_txn_ops);
     if (request->verb == EL_RANGE && request->range.key.size == 0)
         return (sim_verdict){EL_INVALID_ARGUMENT, "etcdserver: key is not provided"};
     return (sim_verdict){EL_OK, ""};

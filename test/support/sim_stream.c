@@ -63,15 +63,21 @@ static void stop_serving(sim_stream *stream)
     release(stream);
 }
 
-static void end_at_client(sim_stream *stream, sim_verdict why, bool not_sent)
+static void tell_closed(sim_client *client, el_watch_stream *face, sim_verdict why, bool not_sent)
 {
-    if (!stream->face) return;
     el_completion *completion = sim_alloc(sizeof *completion);
     completion->kind = SIM_WATCH_CLOSED;
-    completion->lane = stream->lane;
-    completion->stream = stream->face;
+    completion->lane = face->lane;
+    completion->stream = face;
     completion->status = (el_status){.code = why.code, .message = why.message, .not_sent = not_sent};
-    stream->face->impl = NULL;
+    face->impl = NULL;
+    sim_complete(client, completion);
+}
+
+static void end_at_client(sim_stream *stream, sim_verdict why)
+{
+    if (!stream->face) return;
+    tell_closed(stream->client, stream->face, why, false);
     stream->face = NULL;
     sim_event_clear(&stream->sim->agenda, &stream->watchdog);
     if (stream->previous)
@@ -79,7 +85,6 @@ static void end_at_client(sim_stream *stream, sim_verdict why, bool not_sent)
     else
         stream->client->streams = stream->next;
     if (stream->next) stream->next->previous = stream->previous;
-    sim_complete(stream->client, completion);
     drop_held(&stream->down);
     if (!stream->served) drop_held(&stream->up);
     release(stream);
@@ -91,11 +96,15 @@ static void end_at_client(sim_stream *stream, sim_verdict why, bool not_sent)
 static void arrive_at_member(sim_wire *wire)
 {
     static const sim_verdict no_leader = {EL_UNAVAILABLE, "etcdserver: no leader"};
+    static const sim_verdict learner = {EL_UNAVAILABLE, "etcdserver: rpc not supported for learner"};
     sim_stream *stream = wire->stream;
     if (wire->kind == SIM_WIRE_OPEN) {
         if (!stream->face) return; /* it broke meanwhile */
         serve(stream);
-        if (!member_of(stream)->knows_leader) sim_stream_end(stream, no_leader);
+        if (member_of(stream)->learner)
+            sim_stream_end(stream, learner);
+        else if (!member_of(stream)->knows_leader)
+            sim_stream_end(stream, no_leader);
         return;
     }
     if (!stream->served) return;
@@ -112,7 +121,7 @@ static void arrive_at_client(sim_wire *wire)
     sim_stream *stream = wire->stream;
     if (!stream->face) return;
     if (wire->kind == SIM_WIRE_CLOSED) {
-        end_at_client(stream, wire->verdict, false);
+        end_at_client(stream, wire->verdict);
         return;
     }
     el_completion *completion = sim_alloc(sizeof *completion);
@@ -202,18 +211,18 @@ void sim_stream_end(sim_stream *stream, sim_verdict why)
 /* ---- life ------------------------------------------------------------------------------------------------
  */
 
-void sim_stream_break(sim_stream *stream, sim_verdict why, bool not_sent)
+void sim_stream_break(sim_stream *stream, sim_verdict why)
 {
     stream->references++;
     stop_serving(stream);
-    end_at_client(stream, why, not_sent);
+    end_at_client(stream, why);
     drop_held(&stream->up);
     release(stream);
 }
 
 static void ping_unanswered(void *owner)
 {
-    sim_stream_break(owner, (sim_verdict){EL_UNAVAILABLE, "keepalive watchdog timeout"}, false);
+    sim_stream_break(owner, (sim_verdict){EL_UNAVAILABLE, "keepalive watchdog timeout"});
 }
 
 static void let_through(sim_pipe *pipe)
@@ -245,6 +254,14 @@ void sim_stream_unblock(sim_stream *stream)
 void sim_stream_open(sim_client *client, el_watch_stream *face)
 {
     sim *s = client->sim;
+    if (client->shut_down) {
+        tell_closed(client, face, (sim_verdict){EL_CANCELLED, "shut down"}, true);
+        return;
+    }
+    if (s->members[face->endpoint].dead || client->links[face->endpoint].refused) {
+        tell_closed(client, face, (sim_verdict){EL_UNAVAILABLE, "connection refused"}, true);
+        return;
+    }
     sim_stream *stream = sim_alloc(sizeof *stream);
     stream->sim = s;
     stream->client = client;
@@ -261,22 +278,12 @@ void sim_stream_open(sim_client *client, el_watch_stream *face)
     if (stream->next) stream->next->previous = stream;
     client->streams = stream;
     face->impl = stream;
-    stream->references++;
-    if (client->shut_down)
-        end_at_client(stream, (sim_verdict){EL_CANCELLED, "shut down"}, true);
-    else if (member_of(stream)->dead || client->links[face->endpoint].refused)
-        end_at_client(stream, (sim_verdict){EL_UNAVAILABLE, "connection refused"}, true);
-    else
-        sim_stream_send(stream, SIM_WIRE_OPEN, 0, (el_span){"", 0}, 0);
-    /* On a way that is blocked already the ping goes unanswered from the start. */
-    if (stream->face) sim_stream_unblock(stream);
-    release(stream);
+    sim_stream_send(stream, SIM_WIRE_OPEN, 0, (el_span){"", 0}, 0);
+    sim_stream_unblock(stream); /* on a way that is blocked already the ping goes unanswered from the start */
 }
 
 void sim_stream_close(sim_stream *stream)
 {
-    stream->references++;
     sim_stream_send(stream, SIM_WIRE_CLOSE, 0, (el_span){"", 0}, 0);
-    end_at_client(stream, (sim_verdict){EL_CANCELLED, "closed by the client"}, false);
-    release(stream);
+    end_at_client(stream, (sim_verdict){EL_CANCELLED, "closed by the client"});
 }

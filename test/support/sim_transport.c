@@ -357,6 +357,15 @@ void sim_freeze(el_transport *t, int64_t until_ns)
     sim_unlock(s);
 }
 
+bool sim_frozen(el_transport *t)
+{
+    sim_client *client = client_of(t);
+    sim_lock(client->sim);
+    bool frozen = sim_now(client->sim) < client->frozen_until_ns;
+    sim_unlock(client->sim);
+    return frozen;
+}
+
 void sim_fail_call_after(el_transport *t, long n, el_code code, bool served)
 {
     sim_client *client = client_of(t);

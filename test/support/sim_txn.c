@@ -11,7 +11,7 @@ static const sim_verdict too_many_ops = {EL_INVALID_ARGUMENT,
 static const sim_verdict no_key = {EL_INVALID_ARGUMENT, "etcdserver: key is not provided"};
 static const sim_verdict no_lease = {EL_NOT_FOUND, "etcdserver: requested lease not found"};
 
-/* ---- shape ------------------------------------------------------------------------------------------- */
+/* ---- shape -------------------------------------------------------------------------------------------- */
 
 static sim_verdict check_shape(const el_txn_request *txn, long max_ops);
 
@@ -54,7 +54,7 @@ static sim_verdict check_shape(const el_txn_request *txn, long max_ops)
     return check_ops(txn->failure, txn->n_failure, max_ops - (long)widest);
 }
 
-/* ---- two writes to one key ----------------------------------------------------------------------------- */
+/* ---- two writes to one key ---------------------------------------------------------------------------- */
 
 typedef struct touched {
     el_span *puts;
@@ -160,7 +160,7 @@ sim_verdict sim_txn_check(const el_txn_request *txn, long max_ops)
     return OK;
 }
 
-/* ---- kinds --------------------------------------------------------------------------------------------- */
+/* ---- kinds -------------------------------------------------------------------------------------------- */
 
 /* etcd looks at the outermost operations only: a nested transaction counts as a write, whatever it does. */
 static bool ops_read_only(const el_op *ops, size_t n)
@@ -196,7 +196,7 @@ bool sim_txn_grows(const el_txn_request *txn)
     return false;
 }
 
-/* ---- compares ------------------------------------------------------------------------------------------ */
+/* ---- compares ----------------------------------------------------------------------------------------- */
 
 static bool stands(int order, el_compare_relation relation)
 {
@@ -253,7 +253,7 @@ static bool holds(const sim_store *store, const el_compare *compare, int64_t rev
     return compare->target != EL_TARGET_VALUE && compare_version(compare, &absent);
 }
 
-/* ---- running ------------------------------------------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------------------------------------ */
 
 /* Which branch each transaction takes, in the order in which they are met. etcd decides all of them before
  * the first operation runs: a nested compare does not see the puts before it, only a nested range does. */

@@ -61,6 +61,8 @@ void sim_watch_schedule_tick(sim_member *m)
 static const char *refusal(const sim_stream *stream, int64_t id)
 {
     if (stream->sim->watch_refusal) return stream->sim->watch_refusal;
+    const char *reason = sim_auth_watch_refusal(stream->sim, stream->token);
+    if (reason) return reason;
     if (find(stream, id)) return "mvcc: duplicate watch ID provided on the WatchStream";
     return NULL;
 }

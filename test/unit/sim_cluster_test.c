@@ -25,9 +25,6 @@ static el_op nested_op(const el_txn_request *txn)
     return (el_op){.kind = EL_OP_TXN, .txn = txn};
 }
 
-/* ---- the cluster, through a stepped client ---------------------------------------------------------------
- */
-
 typedef struct seen {
     bool done;
     el_code code;
@@ -41,12 +38,15 @@ typedef struct asked {
     seen seen;
 } asked;
 
+static el_span token, last_token; /* to send with calls; the newest that was given */
+
 static void note(el_call *call, const el_status *status, const el_answer *answer)
 {
     asked *a = (asked *)call;
     a->seen = (seen){.done = true, .code = status->code, .not_sent = status->not_sent};
     if (!answer) return;
     a->seen.revision = answer->revision;
+    if (answer->verb == EL_AUTHENTICATE) last_token = sim_span_dup(answer->token);
     if (answer->verb == EL_RANGE) a->seen.count = answer->range.count;
     if (answer->verb == EL_TXN) a->seen.succeeded = answer->txn.succeeded;
     if (answer->verb == EL_LEASE_GRANT || answer->verb == EL_LEASE_KEEPALIVE ||
@@ -73,7 +73,7 @@ static void run_until(sim *s, el_transport *t, int64_t at_ns)
 
 static void start(el_transport *t, asked *a, unsigned endpoint, const el_request *request)
 {
-    *a = (asked){.call = {.lane = EL_LANE_IO, .endpoint = endpoint, .done = note}};
+    *a = (asked){.call = {.lane = EL_LANE_IO, .endpoint = endpoint, .token = token, .done = note}};
     a->call.deadline_ns = t->now_ns(t) + 20 * SIM_S;
     t->call(t, &a->call, request);
 }
@@ -261,8 +261,76 @@ START_TEST(no_space_refuses_puts_and_grants)
 }
 END_TEST
 
-/* ---- watches
- * ----------------------------------------------------------------------------------------------- */
+/* Tokens: needed for keys, not for leases, and good for as long as the server thinks. */
+START_TEST(auth_wants_a_token)
+{
+    sim *s = sim_new(NULL);
+    el_transport *t = sim_client_new(s);
+    el_request read = read_request(true), grant = lease_request(EL_LEASE_GRANT, 1, 10);
+    el_request login = {.verb = EL_AUTHENTICATE, .authenticate = {.user = KEY("u"), .password = KEY("p")}};
+    ck_assert_int_eq(ask(s, t, 0, &login).code, EL_FAILED_PRECONDITION);
+    sim_set_auth(s, "u", "p");
+    ck_assert_int_eq(ask(s, t, 0, &read).code, EL_INVALID_ARGUMENT);
+    ck_assert_int_eq(ask(s, t, 0, &grant).code, EL_OK);
+    ck_assert_int_eq(ask(s, t, 0, &login).code, EL_OK);
+    token = last_token;
+    ck_assert_int_eq(ask(s, t, 0, &read).code, EL_OK);
+    sim_expire_tokens(s);
+    ck_assert_int_eq(ask(s, t, 0, &read).code, EL_UNAUTHENTICATED);
+    grant.lease.id = 2;
+    ck_assert_int_eq(ask(s, t, 0, &grant).code, EL_UNAUTHENTICATED);
+    end(s, t);
+    token = NONE;
+    sim_span_free(last_token);
+}
+END_TEST
+
+/* A learner answers nothing but serializable reads and its status, and has no vote. */
+START_TEST(learner_refuses)
+{
+    sim *s = sim_new(&(sim_options){.seed = 6, .members = 3});
+    el_transport *t = sim_client_new(s);
+    unsigned leader = (unsigned)sim_leader(s), learner = (leader + 1) % 3;
+    el_request stale = read_request(true), linear = read_request(false);
+    sim_set_learner(s, learner, true);
+    ck_assert_int_eq(ask(s, t, learner, &stale).code, EL_OK);
+    ck_assert_int_eq(ask(s, t, learner, &linear).code, EL_UNAVAILABLE);
+    sim_kill(s, leader);
+    run_until(s, t, sim_now(s) + 5 * SIM_S);
+    ck_assert_int_eq(sim_leader(s), -1);
+    end(s, t);
+}
+END_TEST
+
+/* What was sent before a freeze is answered after it; a lost link loses, a reset breaks at once. */
+START_TEST(links_and_freezes)
+{
+    sim *s = sim_new(NULL);
+    el_transport *t = sim_client_new(s);
+    el_op op = put_op(KEY("k"), "v", 0);
+    el_request request = put_request(&op);
+    asked a;
+    start(t, &a, 0, &request);
+    sim_freeze(t, sim_now(s) + 5 * SIM_S);
+    run_until(s, t, sim_now(s) + 4 * SIM_S);
+    ck_assert(sim_frozen(t) && !a.seen.done);
+    run_until(s, t, sim_now(s) + 1001 * SIM_MS);
+    ck_assert(a.seen.done && a.seen.code == EL_OK);
+    sim_set_link(t, 0, &(sim_link){.no_answers = true});
+    ck_assert_int_eq(ask(s, t, 0, &request).code, EL_DEADLINE_EXCEEDED);
+    ck_assert_int_eq(sim_revision(s), 3);
+    sim_set_link(t, 0, &(sim_link){.no_requests = true});
+    start(t, &a, 0, &request);
+    sim_reset(t, 0);
+    drain(t);
+    ck_assert(a.seen.done && a.seen.code == EL_UNAVAILABLE && !a.seen.not_sent);
+    run_until(s, t, sim_now(s) + SIM_S);
+    ck_assert_int_eq(sim_revision(s), 3);
+    end(s, t);
+}
+END_TEST
+
+/* ---- watches ------------------------------------------------------------------------------------------ */
 
 typedef struct watched {
     el_watch_stream stream;
@@ -355,6 +423,34 @@ START_TEST(streams_end_with_their_member)
 }
 END_TEST
 
+/* In real time `next` waits: for an answer, for a wake, for its deadline, or for the end. */
+START_TEST(realtime_next_blocks)
+{
+    sim *s = sim_new(&(sim_options){.seed = 8, .realtime = true, .speed = 10});
+    el_transport *t = sim_client_new(s);
+    el_op op = put_op(KEY("k"), "v", 0);
+    el_request request = put_request(&op);
+    bool ended;
+    asked a;
+    start(t, &a, 0, &request);
+    el_completion *completion = t->next(t, EL_LANE_IO, t->now_ns(t) + 15 * SIM_S, &ended);
+    ck_assert_ptr_nonnull(completion);
+    t->deliver(t, completion);
+    ck_assert(a.seen.done && a.seen.code == EL_OK);
+    t->wake(t, EL_LANE_IO);
+    ck_assert_ptr_null(t->next(t, EL_LANE_IO, INT64_MAX, &ended));
+    int64_t until_ns = t->now_ns(t) + SIM_S / 10;
+    ck_assert_ptr_null(t->next(t, EL_LANE_IO, until_ns, &ended));
+    ck_assert_int_ge(t->now_ns(t), until_ns);
+    sim_pause(s, 0);
+    start(t, &a, 0, &request);
+    t->cancel(t, &a.call);
+    t->deliver(t, t->next(t, EL_LANE_IO, INT64_MAX, &ended));
+    ck_assert(a.seen.done && a.seen.code == EL_CANCELLED && !ended);
+    end(s, t);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *all = suite_create("sim_cluster");
@@ -366,8 +462,12 @@ static Suite *suite(void)
     tcase_add_test(cases, dead_leader_is_replaced);
     tcase_add_test(cases, nth_call_fails);
     tcase_add_test(cases, no_space_refuses_puts_and_grants);
+    tcase_add_test(cases, auth_wants_a_token);
+    tcase_add_test(cases, learner_refuses);
+    tcase_add_test(cases, links_and_freezes);
     tcase_add_test(cases, watches_from_now_and_from_the_past);
     tcase_add_test(cases, streams_end_with_their_member);
+    tcase_add_test(cases, realtime_next_blocks);
     suite_add_tcase(all, cases);
     return all;
 }

@@ -1,0 +1,449 @@
+/* The demo's account: reads the journal of the workers (see worker.c) and says who held the lock when, how
+ * long they waited, what became of the killed and the frozen one, and whether every promise was kept.
+ *
+ *     account [--json] [--ttl S] --file FILE JOURNAL
+ *
+ * scripts/demo.sh adds its own deeds to the journal, in the same form: started (counter: the worker's
+ * number), killed, frozen, resumed, failed (counter: the exit status), leader-stopped and leader-back (pid:
+ * the member). Exit status 0 only if all checks hold, 1 if one does not, 2 for wrong arguments or an
+ * unreadable journal. */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_WORKERS = 32, MOST_CHECKS = 16, COLUMNS = 96, EXIT_USAGE = 2 };
+
+typedef struct event {
+    int64_t ms; /* since the first event */
+    int pid;
+    char name[16];
+    int64_t token; /* revisions of a fresh cluster: small enough for JSON's numbers */
+    int64_t counter;
+} event;
+
+/* One stay under the lock. */
+typedef struct hold {
+    int worker; /* its number, from 1 */
+    int pid;
+    int64_t token;
+    int64_t waited_ms;
+    int64_t from_ms;
+    int64_t to_ms;   /* of the event that ended its work */
+    const char *end; /* name of that event: written, refused, killed ...; "" if there is none */
+} hold;
+
+typedef struct check {
+    const char *what;
+    bool is_ok;
+    char detail[200];
+} check;
+
+/* A holder that stopped answering, and the one who came after it. */
+typedef struct takeover {
+    const event *fault; /* NULL: never happened */
+    const hold *next;   /* NULL: nobody took over */
+    int64_t after_ms;
+} takeover;
+
+static struct {
+    event *events;
+    size_t event_count;
+    hold *holds;
+    size_t hold_count;
+    int pids[MOST_WORKERS + 1]; /* by number */
+    int workers;
+    int64_t ttl_ms;
+    int64_t counter; /* in the file, at the end */
+    int64_t span_ms;
+    takeover kill;
+    takeover freeze;
+    const event *refused;
+    const event *leader_stopped;
+    int64_t leader_pause_ms; /* the longest time without a new holder after the leader was stopped */
+    check checks[MOST_CHECKS];
+    size_t check_count;
+} all;
+
+static void give_up(const char *what, const char *why)
+{
+    fprintf(stderr, "account: %s: %s\n", what, why);
+    exit(EXIT_USAGE);
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------- */
+
+static bool parse_event(const char *line, event *out)
+{
+    cJSON *json = cJSON_Parse(line);
+    const cJSON *name = cJSON_GetObjectItemCaseSensitive(json, "event");
+    const char *const keys[] = {"ms", "pid", "token", "counter"};
+    int64_t values[4];
+    bool is_ok = cJSON_IsString(name);
+    for (int i = 0; i < 4 && is_ok; i++) {
+        const cJSON *number = cJSON_GetObjectItemCaseSensitive(json, keys[i]);
+        is_ok = cJSON_IsNumber(number);
+        if (is_ok) values[i] = (int64_t)number->valuedouble;
+    }
+    if (is_ok) {
+        *out = (event){.ms = values[0], .pid = (int)values[1], .token = values[2], .counter = values[3]};
+        snprintf(out->name, sizeof out->name, "%s", name->valuestring);
+    }
+    cJSON_Delete(json);
+    return is_ok;
+}
+
+static bool is(const event *it, const char *name)
+{
+    return strcmp(it->name, name) == 0;
+}
+
+static void read_journal(const char *path)
+{
+    char line[512];
+    size_t room = 0;
+    FILE *stream = fopen(path, "r");
+    if (!stream) give_up(path, strerror(errno));
+    while (fgets(line, sizeof line, stream)) {
+        if (all.event_count == room) {
+            room = room ? room * 2 : 256;
+            event *grown = realloc(all.events, room * sizeof *grown);
+            if (!grown) give_up(path, "out of memory");
+            all.events = grown;
+        }
+        if (!parse_event(line, &all.events[all.event_count++])) give_up(path, "has a line that is no event");
+    }
+    fclose(stream);
+    if (all.event_count == 0) give_up(path, "is empty");
+    int64_t first_ms = all.events[0].ms;
+    for (size_t i = 0; i < all.event_count; i++) {
+        event *it = &all.events[i];
+        it->ms = it->ms > first_ms ? it->ms - first_ms : 0;
+        if (it->ms > all.span_ms) all.span_ms = it->ms;
+        if (!is(it, "started")) continue;
+        if (it->counter < 1 || it->counter > MOST_WORKERS)
+            give_up(path, "has a worker's number out of range");
+        all.pids[it->counter] = it->pid;
+        if (it->counter > all.workers) all.workers = (int)it->counter;
+    }
+}
+
+static void read_counter(const char *path)
+{
+    char text[64] = "";
+    FILE *stream = fopen(path, "r");
+    if (!stream) give_up(path, strerror(errno));
+    if (!fgets(text, sizeof text, stream)) give_up(path, "is empty");
+    all.counter = strtoll(text, NULL, 10);
+    fclose(stream);
+}
+
+/* ---- what it means ------------------------------------------------------------------------------------ */
+
+static int worker_of(int pid)
+{
+    for (int i = 1; i <= all.workers; i++) {
+        if (all.pids[i] == pid) return i;
+    }
+    return 0;
+}
+
+/* The first event of that name from there on; pid 0: of any worker. */
+static const event *find(size_t from, const char *name, int pid)
+{
+    for (size_t i = from; i < all.event_count; i++) {
+        if (is(&all.events[i], name) && (pid == 0 || all.events[i].pid == pid)) return &all.events[i];
+    }
+    return NULL;
+}
+
+static int64_t count(const char *name)
+{
+    int64_t found = 0;
+    for (size_t i = 0; i < all.event_count; i++)
+        found += is(&all.events[i], name);
+    return found;
+}
+
+/* Work ends where the worker's own journal says so, or where it was killed; it was only paused where frozen.
+ */
+static void end_hold(hold *it, size_t from)
+{
+    static const char *const ends[] = {"written", "refused", "released", "lost", "killed", "failed"};
+    for (size_t i = from; i < all.event_count; i++) {
+        for (size_t k = 0; k < sizeof ends / sizeof *ends && all.events[i].pid == it->pid; k++) {
+            if (!is(&all.events[i], ends[k])) continue;
+            it->end = ends[k];
+            it->to_ms = all.events[i].ms;
+            return;
+        }
+    }
+}
+
+static void find_holds(void)
+{
+    all.holds = calloc(all.event_count, sizeof *all.holds);
+    if (!all.holds) give_up("journal", "out of memory");
+    for (size_t i = 0; i < all.event_count; i++) {
+        const event *it = &all.events[i];
+        if (!is(it, "held")) continue;
+        hold *made = &all.holds[all.hold_count++];
+        *made = (hold){.worker = worker_of(it->pid),
+                       .pid = it->pid,
+                       .token = it->token,
+                       .from_ms = it->ms,
+                       .to_ms = all.span_ms,
+                       .end = ""};
+        for (size_t k = i; k-- > 0;) {
+            if (all.events[k].pid != it->pid || !is(&all.events[k], "waiting")) continue;
+            made->waited_ms = it->ms - all.events[k].ms;
+            break;
+        }
+        end_hold(made, i);
+    }
+}
+
+static takeover find_takeover(const char *name)
+{
+    takeover found = {.fault = find(0, name, 0)};
+    for (size_t i = 0; found.fault && i < all.hold_count && !found.next; i++) {
+        if (all.holds[i].token > found.fault->token) found.next = &all.holds[i];
+    }
+    if (found.next) found.after_ms = found.next->from_ms - found.fault->ms;
+    return found;
+}
+
+static void find_leader_pause(void)
+{
+    all.leader_stopped = find(0, "leader-stopped", 0);
+    const event *back = find(0, "leader-back", 0);
+    if (!all.leader_stopped || !back) return;
+    int64_t last_ms = all.leader_stopped->ms;
+    for (size_t i = 0; i < all.hold_count && last_ms < back->ms; i++) {
+        int64_t ms = all.holds[i].from_ms;
+        if (ms <= last_ms) continue;
+        if (ms - last_ms > all.leader_pause_ms) all.leader_pause_ms = ms - last_ms;
+        last_ms = ms;
+    }
+}
+
+static int compare(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left;
+    int64_t b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+static void waiting_times(int64_t *median_ms, int64_t *longest_ms)
+{
+    int64_t *waits = calloc(all.hold_count + 1, sizeof *waits);
+    if (!waits) give_up("journal", "out of memory");
+    for (size_t i = 0; i < all.hold_count; i++)
+        waits[i] = all.holds[i].waited_ms;
+    qsort(waits, all.hold_count, sizeof *waits, compare);
+    *median_ms = waits[all.hold_count / 2];
+    *longest_ms = all.hold_count ? waits[all.hold_count - 1] : 0;
+    free(waits);
+}
+
+/* ---- the checks --------------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 3, 4))) static void say(const char *what, bool is_ok, const char *detail, ...)
+{
+    check *made = &all.checks[all.check_count++];
+    va_list arguments;
+    *made = (check){.what = what, .is_ok = is_ok};
+    va_start(arguments, detail);
+    vsnprintf(made->detail, sizeof made->detail, detail, arguments);
+    va_end(arguments);
+}
+
+/* The frozen worker's stay is left out: that others come in although it believes to hold is the point of it.
+ */
+static void check_exclusion(void)
+{
+    const hold *last = NULL;
+    int64_t overlaps = 0;
+    int64_t falls = 0;
+    for (size_t i = 0; i < all.hold_count; i++) {
+        const hold *it = &all.holds[i];
+        if (i > 0 && it->token <= all.holds[i - 1].token) falls++;
+        if (last && it->from_ms < last->to_ms) overlaps++;
+        if (!all.freeze.fault || it->token != all.freeze.fault->token) last = it;
+    }
+    say("one holder at a time", overlaps == 0 && all.hold_count > 0, "%zu holds, %" PRId64 " overlap",
+        all.hold_count, overlaps);
+    say("tokens rise strictly", falls == 0 && all.hold_count > 1,
+        "%" PRId64 " to %" PRId64 ", %" PRId64 " do not rise", all.hold_count ? all.holds[0].token : 0,
+        all.hold_count ? all.holds[all.hold_count - 1].token : 0, falls);
+}
+
+static void check_counter(void)
+{
+    int64_t expected = count("written");
+    int64_t last = 0;
+    int64_t gaps = 0;
+    for (size_t i = 0; i < all.event_count; i++) {
+        if (!is(&all.events[i], "written")) continue;
+        gaps += all.events[i].counter != last + 1;
+        last = all.events[i].counter;
+    }
+    say("the counter is what was written", all.counter == expected && gaps == 0 && expected > 0,
+        "%" PRId64 " in the file, %" PRId64 " successful writes, %" PRId64 " out of order", all.counter,
+        expected, gaps);
+}
+
+/* An entry goes with its lease, a TTL after the last renewal. etcd looks for dead leases twice a second, and
+ * a machine may be slow; twice the TTL says that it was the lease that ended the hold. */
+static void check_takeover(const char *what, const takeover *it)
+{
+    bool is_ok = it->fault && it->next && it->next->pid != it->fault->pid && it->after_ms <= 2 * all.ttl_ms;
+    if (!it->fault || !it->next) {
+        say(what, false, "%s", it->fault ? "nobody took over" : "it never came to that");
+        return;
+    }
+    say(what, is_ok, "worker %d after %" PRId64 " ms; TTL %" PRId64 " ms, limit twice that", it->next->worker,
+        it->after_ms, all.ttl_ms);
+}
+
+static void check_fencing(void)
+{
+    const event *fault = all.freeze.fault;
+    const event *resumed = find(0, "resumed", 0);
+    bool is_frozen_one =
+        fault && all.refused && all.refused->pid == fault->pid && all.refused->token == fault->token;
+    say("the frozen worker's write was refused", is_frozen_one && count("refused") == 1,
+        "%" PRId64 " refused, old token %" PRId64 ", the file had %" PRId64, count("refused"),
+        fault ? fault->token : 0, all.freeze.next ? all.freeze.next->token : 0);
+    const event *lost = resumed ? find((size_t)(resumed - all.events), "lost", resumed->pid) : NULL;
+    const event *again = lost ? find((size_t)(lost - all.events), "held", lost->pid) : NULL;
+    say("it was told of its loss and went on", lost && again && lost->token == fault->token,
+        "lost %s, held again %s", lost ? "told" : "not told", again ? "with a new session" : "never");
+}
+
+static void check_the_end(void)
+{
+    int finished = 0;
+    int lasting = 0;
+    for (int i = 1; i <= all.workers; i++) {
+        if (find(0, "killed", all.pids[i])) continue;
+        lasting++;
+        finished += find(0, "done", all.pids[i]) && !find(0, "failed", all.pids[i]);
+    }
+    const event *back = find(0, "leader-back", 0);
+    say("the lock outlives the etcd leader",
+        all.leader_stopped && back && find((size_t)(back - all.events), "held", 0),
+        "longest pause between two holders %" PRId64 " ms", all.leader_pause_ms);
+    say("all others finish", lasting > 0 && finished == lasting, "%d of %d workers", finished, lasting);
+}
+
+static bool check_all(void)
+{
+    bool is_ok = true;
+    all.kill = find_takeover("killed");
+    all.freeze = find_takeover("frozen");
+    all.refused = find(0, "refused", 0);
+    find_leader_pause();
+    check_exclusion();
+    check_counter();
+    check_takeover("another takes over from the killed", &all.kill);
+    check_takeover("another takes over from the frozen", &all.freeze);
+    check_fencing();
+    check_the_end();
+    for (size_t i = 0; i < all.check_count; i++)
+        is_ok = is_ok && all.checks[i].is_ok;
+    return is_ok;
+}
+
+/* ---- for people -----------------------------------------------------------------------------------------
+ */
+
+static size_t column(int64_t ms)
+{
+    return (size_t)(ms * (COLUMNS - 1) / (all.span_ms ? all.span_ms : 1));
+}
+
+static void fill(char *row, char mark, int64_t from_ms, int64_t to_ms)
+{
+    for (size_t i = column(from_ms); i <= column(to_ms); i++)
+        row[i] = mark;
+}
+
+/* Later marks lie over earlier ones: what is rare and short comes last. */
+static void print_row(int worker)
+{
+    char row[COLUMNS + 1];
+    const event *resumed = find(0, "resumed", all.pids[worker]);
+    memset(row, ' ', COLUMNS);
+    row[COLUMNS] = '\0';
+    for (size_t i = 0; i < all.hold_count; i++) {
+        const hold *it = &all.holds[i];
+        if (it->worker == worker) fill(row, '.', it->from_ms - it->waited_ms, it->from_ms);
+    }
+    for (size_t i = 0; i < all.hold_count; i++) {
+        const hold *it = &all.holds[i];
+        if (it->worker == worker) fill(row, '#', it->from_ms, it->to_ms);
+    }
+    if (resumed && all.freeze.fault) fill(row, '~', all.freeze.fault->ms + 1, resumed->ms);
+    for (size_t i = 0; i < all.event_count; i++) {
+        const event *it = &all.events[i];
+        if (it->pid == all.pids[worker] && is(it, "killed")) row[column(it->ms)] = 'X';
+        if (it->pid == all.pids[worker] && is(it, "refused")) row[column(it->ms)] = '!';
+    }
+    printf("  worker %d  %s\n", worker, row);
+}
+
+static void print_timeline(void)
+{
+    char row[COLUMNS + 1];
+    const event *back = find(0, "leader-back", 0);
+    printf("\nWho held when, over %.1f s (one column: %.2f s)\n", (double)all.span_ms / 1000,
+           (double)all.span_ms / 1000 / COLUMNS);
+    for (int i = 1; i <= all.workers; i++)
+        print_row(i);
+    memset(row, ' ', COLUMNS);
+    row[COLUMNS] = '\0';
+    if (all.leader_stopped && back) fill(row, '=', all.leader_stopped->ms, back->ms);
+    printf("  etcd      %s\n", row);
+    printf("            # holds  . waits  X killed  ~ frozen  ! write refused  = former leader down\n");
+}
+
+static void print_account(bool is_ok)
+{
+    int64_t median_ms;
+    int64_t longest_ms;
+    waiting_times(&median_ms, &longest_ms);
+    print_timeline();
+    printf("\nWhat happened\n");
+    printf("  waiting   %zu times; median %" PRId64 " ms, longest %" PRId64 " ms\n", all.hold_count,
+           median_ms, longest_ms);
+    if (all.kill.next)
+        printf("  killed    worker %d, holding with token %" PRId64 "; worker %d held %" PRId64
+               " ms later, with token %" PRId64 " (TTL %" PRId64 " ms)\n",
+               worker_of(all.kill.fault->pid), all.kill.fault->token, all.kill.next->worker,
+               all.kill.after_ms, all.kill.next->token, all.ttl_ms);
+    if (all.freeze.next)
+        printf("  frozen    worker %d, holding with token %" PRId64 "; worker %d held %" PRId64
+               " ms later, with token %" PRId64 "\n",
+               worker_of(all.freeze.fault->pid), all.freeze.fault->token, all.freeze.next->worker,
+               all.freeze.after_ms, all.freeze.next->token);
+    if (all.refused)
+        printf("  refused   resumed, worker %d still believed to hold and wrote counter %" PRId64
+               " with token %" PRId64 ": too old, nothing was changed\n",
+               worker_of(all.refused->pid), all.refused->counter, all.refused->token);
+    if (all.leader_stopped)
+        printf("  leader    member %d killed; the longest pause between two holders was %" PRId64 " ms\n",
+               all.leader_stopped->pid, all.leader_pause_ms);
+    printf("  lost      %" PRId64 " holds, the frozen one's among them\n", count("lost"));
+    printf("\nChecks\n");
+    for (size_t i = 0; i < all.check_count; i++) {
+        const check *it = &all.checks[i];
+        printf("  %-6s  %-38s %s\n", it->is_ok ? "ok" : "FAILED", it->what, it->detail);
+    }
+    printf("\n%s\n", is_ok ? "All promises were kept." : "A promise was BROKEN: see FAILED above.");
+}

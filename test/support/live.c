@@ -1,0 +1,249 @@
+#include "support/live.h"
+
+#include <dirent.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "support/etcdctl.h"
+
+/* gRPC keeps an epoll and an eventfd from its first use to the end of the process. */
+enum { NAMES_MAX = 64, NAME_ROOM = 1400, POLL_MS = 2, KEPT_BY_GRPC = 2 };
+
+static struct {
+    size_t descriptors;
+    size_t threads;
+    size_t leases;
+} before;
+
+/* ---- nothing left behind ---------------------------------------------------------------------------------
+ */
+
+static size_t count_entries(const char *folder)
+{
+    size_t n = 0;
+    DIR *listing = opendir(folder);
+    ck_assert_ptr_nonnull(listing);
+    while (readdir(listing))
+        n++;
+    closedir(listing);
+    return n;
+}
+
+static bool is_as_before(void *arg)
+{
+    (void)arg;
+    return count_entries("/proc/self/fd") <= before.descriptors + KEPT_BY_GRPC &&
+           count_entries("/proc/self/task") <= before.threads;
+}
+
+static bool are_leases_gone(void *arg)
+{
+    (void)arg;
+    return etcdctl_count_leases() <= before.leases;
+}
+
+void live_set_up(void)
+{
+    before.leases = etcdctl_count_leases();
+    before.descriptors = count_entries("/proc/self/fd");
+    before.threads = count_entries("/proc/self/task");
+}
+
+void live_tear_down(void)
+{
+    etcdctl_use(NULL);
+    ck_assert_msg(etcdctl_count(live_prefix()) == 0, "keys are left: %s",
+                  etcdctl("get", "--prefix", live_prefix(), "--keys-only", NULL));
+    /* A member that is not the leader may tell of a revocation a moment late. */
+    ck_assert_msg(live_wait_until(are_leases_gone, NULL, 1000), "a lease is left");
+    ck_assert_msg(live_wait_until(is_as_before, NULL, 5000),
+                  "%zu descriptors, were %zu; %zu threads, were %zu", count_entries("/proc/self/fd"),
+                  before.descriptors, count_entries("/proc/self/task"), before.threads);
+}
+
+Suite *live_suite(const char *name, TCase **cases, int limit_s)
+{
+    Suite *suite = suite_create(name);
+    *cases = tcase_create(name);
+    tcase_set_timeout(*cases, limit_s);
+    tcase_add_checked_fixture(*cases, live_set_up, live_tear_down);
+    suite_add_tcase(suite, *cases);
+    return suite;
+}
+
+int live_run(Suite *suite)
+{
+    if (!getenv("ETCDLOCK_TEST_ENDPOINTS")) {
+        fprintf(stderr, "ETCDLOCK_TEST_ENDPOINTS is not set: use scripts/run-tests.sh live\n");
+        return 77;
+    }
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* ---- names and the cluster
+ * --------------------------------------------------------------------------------- */
+
+const char *live_prefix(void)
+{
+    static char prefix[32];
+    /* Not of a child: what it leaves is what the case leaves. */
+    if (!prefix[0]) snprintf(prefix, sizeof prefix, "live-%d-", (int)getpid());
+    return prefix;
+}
+
+const char *live_name(const char *part)
+{
+    static char names[NAMES_MAX][NAME_ROOM];
+    static int n;
+    ck_assert_int_lt(n, NAMES_MAX);
+    snprintf(names[n], NAME_ROOM, "%s%s", live_prefix(), part);
+    return names[n++];
+}
+
+etcdlock_client_options live_options(void)
+{
+    etcdlock_client_options options = ETCDLOCK_CLIENT_OPTIONS_INIT;
+    options.endpoints = getenv("ETCDLOCK_TEST_ENDPOINTS");
+    return options;
+}
+
+const char *live_endpoint(int i)
+{
+    static char endpoints[8][128];
+    const char *rest = getenv("ETCDLOCK_TEST_ENDPOINTS");
+    for (int n = 0; n < i && rest; n++) {
+        rest = strchr(rest, ',');
+        if (rest) rest++;
+    }
+    if (!rest) return NULL;
+    snprintf(endpoints[i], sizeof endpoints[i], "%.*s", (int)strcspn(rest, ","), rest);
+    return endpoints[i];
+}
+
+int live_cluster_number(const char *command)
+{
+    char line[512];
+    char answer[64] = "";
+    snprintf(line, sizeof line, "'%s' %s", getenv("ETCDLOCK_TEST_CLUSTER"), command);
+    FILE *output = popen(line, "re");
+    ck_assert_ptr_nonnull(output);
+    if (!fgets(answer, sizeof answer, output)) answer[0] = '\0';
+    ck_assert_msg(pclose(output) == 0, "%s failed", line);
+    return atoi(answer);
+}
+
+void live_cluster(const char *command)
+{
+    (void)live_cluster_number(command);
+}
+
+/* ---- time
+ * -------------------------------------------------------------------------------------------------- */
+
+int64_t live_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+void live_within(int64_t began_ms, int64_t limit_ms)
+{
+    const char *slower = getenv("CK_TIMEOUT_MULTIPLIER");
+    int64_t slack_ms = 300 * (slower && atoi(slower) > 0 ? atoi(slower) : 1);
+    int64_t took_ms = live_now_ms() - began_ms;
+    ck_assert_msg(took_ms <= limit_ms + slack_ms, "took %lld ms, allowed are %lld", (long long)took_ms,
+                  (long long)limit_ms);
+}
+
+bool live_wait_until(bool (*condition)(void *arg), void *arg, int64_t ms)
+{
+    int64_t until_ms = live_now_ms() + ms;
+    while (!condition(arg)) {
+        if (live_now_ms() >= until_ms) return false;
+        poll(NULL, 0, POLL_MS);
+    }
+    return true;
+}
+
+bool live_readable(int fd, int64_t ms)
+{
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    ck_assert_int_ge(fd, 0);
+    return poll(&ready, 1, (int)ms) == 1 && (ready.revents & POLLIN);
+}
+
+/* ---- parties
+ * ----------------------------------------------------------------------------------------------- */
+
+etcdlock_session *party_session(const party *p, int64_t ttl_s)
+{
+    etcdlock_session_options options = ETCDLOCK_SESSION_OPTIONS_INIT;
+    etcdlock_session *session;
+    options.ttl_s = ttl_s;
+    int error = etcdlock_session_open(&session, p->client, &options);
+    ck_assert_msg(error == 0, "session_open: %d %s", error, etcdlock_error_message());
+    return session;
+}
+
+etcdlock_mutex *party_mutex(const party *p, const char *name, unsigned flags)
+{
+    etcdlock_mutex_options options = ETCDLOCK_MUTEX_OPTIONS_INIT;
+    etcdlock_mutex *mutex;
+    options.flags = flags;
+    int error = etcdlock_mutex_new(&mutex, p->session, name, &options);
+    ck_assert_msg(error == 0, "mutex_new: %d %s", error, etcdlock_error_message());
+    return mutex;
+}
+
+party party_open(const char *name, int64_t ttl_s)
+{
+    party p;
+    etcdlock_client_options options = live_options();
+    ck_assert_int_eq(etcdlock_client_open(&p.client, &options), 0);
+    p.session = party_session(&p, ttl_s);
+    p.mutex = party_mutex(&p, name, 0);
+    return p;
+}
+
+void party_close(party *p)
+{
+    int error = etcdlock_mutex_destroy(p->mutex);
+    ck_assert_msg(error == 0, "mutex_destroy: %d %s", error, etcdlock_error_message());
+    error = etcdlock_session_close(p->session);
+    ck_assert_msg(error == 0, "session_close: %d %s", error, etcdlock_error_message());
+    error = etcdlock_client_close(p->client);
+    ck_assert_msg(error == 0, "client_close: %d %s", error, etcdlock_error_message());
+    memset(p, 0, sizeof *p);
+}
+
+typedef struct queue_wish {
+    etcdlock_client *client;
+    const char *name;
+    size_t n;
+    size_t seen;
+} queue_wish;
+
+static bool is_queue_so_long(void *arg)
+{
+    queue_wish *wish = arg;
+    etcdlock_queue *queue;
+    if (etcdlock_queue_get(&queue, wish->client, wish->name)) return false;
+    wish->seen = etcdlock_queue_contenders(queue);
+    etcdlock_queue_free(queue);
+    return wish->seen == wish->n;
+}
+
+void party_await_queue(const party *p, const char *name, size_t n)
+{
+    queue_wish wish = {.client = p->client, .name = name, .n = n};
+    ck_assert_msg(live_wait_until(is_queue_so_long, &wish, 10000), "%zu in the queue, not %zu", wish.seen, n);
+}

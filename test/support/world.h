@@ -1,0 +1,110 @@
+/* A world for the simulator: several clients of the library over one simulated etcd, each with threads that
+ * lock and unlock at random, a nemesis that makes trouble, and the invariants of doc/design.md checked after
+ * every step. All of it follows from one seed. */
+#ifndef WORLD_H
+#define WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/client.h"
+#include "recipes/mutex.h"
+#include "support/sim.h"
+
+enum { WORLD_CLIENTS_MAX = 5, WORLD_ACTORS_MAX = 4, WORLD_LOCKS_MAX = 3 };
+
+typedef struct world world;
+typedef struct world_client world_client;
+
+typedef enum actor_state {
+    ACTOR_IDLE,
+    ACTOR_WAITING,
+    ACTOR_HOLDING,
+    ACTOR_UNLOCKING,
+} actor_state;
+
+/* One thread of a client. */
+typedef struct actor {
+    world_client *client;
+    unsigned number; /* in the whole world, from 1: its thread id */
+    actor_state state;
+    unsigned lock;
+    bool is_broken; /* an operator has removed the entry it waits or holds by */
+    el_hold *hold;
+    el_mutex *mutex; /* the one in use */
+    el_mutex *own[WORLD_LOCKS_MAX];
+    int64_t next_ns; /* when it does something of its own accord */
+    uint64_t token;
+    unsigned attempts; /* lock calls so far */
+} actor;
+
+struct world_client {
+    world *world;
+    el_transport *transport;
+    el_client *client;
+    el_session *session; /* NULL between two */
+    int64_t reopen_ns;
+    el_mutex *shared[WORLD_LOCKS_MAX];
+    unsigned n_actors;
+    actor actors[WORLD_ACTORS_MAX];
+};
+
+typedef struct world_options {
+    uint64_t seed;
+    int64_t trouble_ns; /* for so long the nemesis is at work */
+    bool is_loud;       /* prints what happens */
+    bool is_calm;       /* no nemesis, no faults */
+} world_options;
+
+/* What happened, for reports. */
+typedef struct world_counts {
+    unsigned long steps, grants, timeouts, losses, refusals, ghosts, faults, checks;
+} world_counts;
+
+struct world {
+    sim *sim;
+    uint64_t seed;
+    bool is_loud;
+    bool is_ending; /* actors begin nothing new */
+    bool is_over;   /* sessions are opened no more */
+    unsigned n_clients, n_locks, n_members;
+    int64_t now_ns, next_trouble_ns, trouble_end_ns;
+    uint64_t last_granted[WORLD_LOCKS_MAX]; /* token */
+    uint64_t last_written[WORLD_LOCKS_MAX]; /* the protected resource: the highest token it has seen */
+    world_client clients[WORLD_CLIENTS_MAX];
+    world_counts counts;
+    char breach[900]; /* "" as long as all is well */
+};
+
+/* Runs a whole life: trouble, healing, settling, the end. Returns true if no invariant was breached;
+ * otherwise w->breach tells. Frees everything either way. */
+bool world_run(world *w, const world_options *options);
+
+/* ---- between its parts ---- */
+
+/* The first breach is kept. */
+void world_breach(world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void world_say(world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+uint64_t world_random(world *w, uint64_t below);
+bool world_chance(world *w, double probability);
+const char *world_lock_name(unsigned lock);
+
+/* One event, then whatever it makes due. */
+void world_step(world *w);
+
+void actor_act(actor *a);
+/* NULL-safe for actors without a hold. */
+bool actor_is_good(const actor *a);
+
+void nemesis_act(world *w);
+void nemesis_set_rates(world *w);
+/* Deletes the entry of somebody who waits; NULL if nobody does. */
+actor *nemesis_delete_waiter(world *w);
+
+void check_after_step(world *w);
+void check_grant(actor *a);
+void check_write(actor *a);
+void check_hook(void *context, sim *s, int64_t revision);
+void check_settled(world *w);
+
+#endif
