@@ -99,21 +99,19 @@ START_TEST(bad_options)
     party p = party_open(live_name("a"), 0);
     char label[258];
     etcdlock_session *session;
-    etcdlock_session_options ok = ETCDLOCK_SESSION_OPTIONS_INIT, bad[7];
+    etcdlock_session_options ok = ETCDLOCK_SESSION_OPTIONS_INIT, bad[6];
     size_t leases = etcdctl_count_leases();
     memset(label, 'x', sizeof label);
     label[257] = '\0';
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < 6; i++)
         bad[i] = ok;
     bad[0].ttl_s = -1;
     bad[1].ttl_s = 86401;
     bad[2].ttl_s = INT64_MIN;
     bad[3].margin_ms = -1;
-    bad[4].ttl_s = 4;
-    bad[4].margin_ms = 2000;
-    bad[5].label = label;
-    bad[6].size = 1;
-    for (int i = 0; i < 7; i++) {
+    bad[4].label = label;
+    bad[5].size = 1;
+    for (int i = 0; i < 6; i++) {
         session = p.session;
         ck_assert_msg(etcdlock_session_open(&session, p.client, &bad[i]) == EINVAL, "options %d", i);
         ck_assert_ptr_null(session);
@@ -128,6 +126,24 @@ START_TEST(bad_options)
     ck_assert_int_eq(etcdlock_session_get_state(NULL), ETCDLOCK_SESSION_LOST);
     ck_assert_int_eq(etcdlock_session_remaining_ms(NULL), 0);
     ck_assert_int_eq(etcdlock_session_lost_fd(NULL), -1);
+    party_close(&p);
+}
+END_TEST
+
+/* A margin of half of the time to live or more is EINVAL, and the lease is not left. */
+START_TEST(margin_too_large)
+{
+    party p = party_open(live_name("a"), 0);
+    etcdlock_session *session;
+    etcdlock_session_options options = ETCDLOCK_SESSION_OPTIONS_INIT;
+    options.ttl_s = 4;
+    options.margin_ms = 1999;
+    ck_assert_int_eq(etcdlock_session_open(&session, p.client, &options), 0);
+    ck_assert_int_le(etcdlock_session_remaining_ms(session), 2001);
+    ck_assert_int_eq(etcdlock_session_close(session), 0);
+    options.margin_ms = 2000;
+    ck_assert_int_eq(etcdlock_session_open(&session, p.client, &options), EINVAL);
+    ck_assert_ptr_null(session);
     party_close(&p);
 }
 END_TEST
@@ -289,6 +305,12 @@ START_TEST(lost_in_silence)
 }
 END_TEST
 
+static bool is_nothing_left(void *arg)
+{
+    (void)arg;
+    return etcdctl_count(live_prefix()) == 0;
+}
+
 /* Closing a session while etcd is silent ends within its time to live, and says that the lease is left. */
 START_TEST(close_in_silence)
 {
@@ -305,9 +327,7 @@ START_TEST(close_in_silence)
     /* The revocation that reached the stopped process's socket may be carried out, or the lease expires. */
     int end = etcdlock_client_close(p.client);
     ck_assert_msg(end == 0 || end == ETCDLOCK_EUNKNOWN, "%d", end);
-    int64_t until_ms = live_now_ms() + 6000;
-    while (etcdctl_count(live_prefix()) && live_now_ms() < until_ms) {
-    }
+    ck_assert(live_wait_until(is_nothing_left, NULL, 6000));
 }
 END_TEST
 
@@ -319,6 +339,7 @@ int main(void)
     tcase_add_test(cases, open_and_close);
     tcase_add_test(cases, raised);
     tcase_add_test(cases, bad_options);
+    tcase_add_test(cases, margin_too_large);
     tcase_add_test(cases, renewed);
     tcase_add_test(cases, revoked);
     tcase_add_test(cases, late_descriptor);

@@ -158,7 +158,7 @@ bool etcdctl_revoke(int64_t lease)
 bool etcdctl_has_lease(int64_t lease)
 {
     char id[24];
-    snprintf(id, sizeof id, "\n%" PRIx64 "\n", (uint64_t)lease);
+    snprintf(id, sizeof id, "\n%016" PRIx64 "\n", (uint64_t)lease);
     return strstr(etcdctl("lease", "list", NULL), id) != NULL;
 }
 

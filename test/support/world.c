@@ -165,9 +165,27 @@ static void run_client(world_client *c)
     if (w->is_loud) el_notifier_run_all(&c->client->notifier);
 }
 
+/* A process that was stopped inside `next` first delivers what it finds there, before any timer. */
+static void wake_up(world_client *c)
+{
+    bool ended;
+    for (int lane = 0; lane < EL_LANES; lane++) {
+        el_completion *completion = c->transport->next(c->transport, (el_lane)lane, INT64_MIN, &ended);
+        if (!completion) continue;
+        pthread_mutex_lock(&c->client->lock);
+        c->transport->deliver(c->transport, completion);
+        pthread_mutex_unlock(&c->client->lock);
+    }
+    c->was_frozen = false;
+}
+
 static void tend_client(world_client *c)
 {
-    if (sim_frozen(c->transport)) return;
+    if (sim_frozen(c->transport)) {
+        c->was_frozen = true;
+        return;
+    }
+    if (c->was_frozen) wake_up(c);
     run_client(c);
     int64_t act_ns = act_all(c);
     run_client(c);
@@ -359,6 +377,7 @@ bool world_run(world *w, const world_options *options)
     }
     trouble(w);
     sim_heal(w->sim);
+    nemesis_clean_up(w);
     thaw_all(w);
     w->next_trouble_ns = INT64_MAX;
     world_say(w, "healed");

@@ -44,6 +44,7 @@ struct world_client {
     el_client *client;
     el_session *session; /* NULL between two */
     int64_t reopen_ns;
+    bool was_frozen;
     el_mutex *shared[WORLD_LOCKS_MAX];
     unsigned n_actors;
     actor actors[WORLD_ACTORS_MAX];
@@ -98,6 +99,8 @@ bool actor_is_good(const actor *a);
 
 void nemesis_act(world *w);
 void nemesis_set_rates(world *w);
+/* Deletes the keys that the nemesis has put in the place of entries. */
+void nemesis_clean_up(world *w);
 /* Deletes the entry of somebody who waits; NULL if nobody does. */
 actor *nemesis_delete_waiter(world *w);
 

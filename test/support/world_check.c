@@ -122,6 +122,9 @@ void check_settled(world *w)
     for (unsigned i = 0; i < w->n_clients; i++) {
         world_client *c = &w->clients[i];
         if (!c->session) continue;
+        if (c->session->phase == EL_SESSION_LIVE && !sim_lease_alive(w->sim, c->session->lease))
+            world_breach(w, "client %u still believes in lease %llx, which is gone", i,
+                         (unsigned long long)c->session->lease);
         for (el_list *link = c->session->contenders.next; link != &c->session->contenders;
              link = link->next) {
             el_contender *contender = EL_CONTAINER(link, el_contender, link);

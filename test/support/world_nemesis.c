@@ -1,9 +1,12 @@
 /* The maker of trouble in the simulated world. */
+#include <stdio.h>
 #include <string.h>
 
 #include "core/backoff.h"
 #include "core/contender.h"
 #include "support/world.h"
+
+static const char impostor[] = "impostor";
 
 static double rate(world *w, double most)
 {
@@ -89,6 +92,33 @@ static void put_stray(world *w)
     }
 }
 
+/* A key where a client would put its own: somebody wrote it by hand. It blocks everybody until it is deleted.
+ */
+static void put_impostor(world *w)
+{
+    char key[100];
+    world_client *c = &w->clients[world_random(w, w->n_clients)];
+    if (!c->session) return;
+    int n = snprintf(key, sizeof(key), "%s/%llx", world_lock_name((unsigned)world_random(w, w->n_locks)),
+                     (unsigned long long)c->session->lease);
+    uint64_t slot = world_random(w, 4);
+    if (slot > 0) snprintf(key + n, sizeof(key) - (size_t)n, "-%llu", (unsigned long long)slot);
+    world_say(w, "nemesis: impostor %s", key);
+    sim_put_key(w->sim, key, impostor, world_chance(w, 0.5) ? c->session->lease : 0);
+}
+
+void nemesis_clean_up(world *w)
+{
+    sim_key_info keys[64];
+    el_span value = {impostor, strlen(impostor)};
+    size_t n = sim_keys(w->sim, "", keys, 64);
+    for (size_t i = 0; i < n && i < 64; i++) {
+        if (!el_span_equal(keys[i].value, value)) continue;
+        break_key(w, keys[i].key);
+        (void)sim_delete_key(w->sim, keys[i].key.data);
+    }
+}
+
 static void trouble_member(world *w, uint64_t kind)
 {
     unsigned m = (unsigned)world_random(w, w->n_members);
@@ -157,7 +187,11 @@ void nemesis_act(world *w)
         delete_entry(w, any_actor(w));
     } else if (kind < 70) {
         revoke_lease(w);
-    } else if (kind < 76) {
+    } else if (kind < 72) {
+        put_impostor(w);
+    } else if (kind < 74) {
+        nemesis_clean_up(w);
+    } else if (kind < 77) {
         put_stray(w);
     } else if (kind < 80) {
         sim_compact(w->sim, sim_revision(w->sim));
