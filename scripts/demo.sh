@@ -26,7 +26,7 @@ BUILD=${BUILD:-build/release}
 HOLD_MS=250 # the work under the lock: long enough to be caught at it
 LIMIT_S=60  # no single step takes so long, even on a slow machine
 INSIDE=0 JSON=0 WORKERS=5 TTL_S=3 KEEP=''
-WORK='' STATUS=0
+WORK='' STATUS=0 INTERRUPTED=0
 
 usage() { sed -n '2,/^set /{s/^# \{0,1\}//;/^set /d;p}' "$SELF"; }
 refuse() { printf 'demo: %s; --help says more\n' "$*" >&2; exit 2; }
@@ -47,19 +47,30 @@ give_up() {
     exit 1
 }
 
-# ---- waiting: bash handles signals between, and only in, `wait` and `read` -------------------------------------------
+# ---- waiting, and being interrupted -------------------------------------------------------------------------------------
 #
-# A bash that waits for a foreground command may spin for ever if SIGINT comes at the wrong moment (seen with 5.2.15).
+# A signal only leaves a note, looked at where it is safe. And nothing but `wait` is waited in: a bash that waits for
+# a foreground command may spin for ever if SIGINT comes at the wrong moment, and one that ran `exit` in a trap
+# inside `read -t` was seen to abort (5.2.15).
+
+checkpoint() {
+    [ "$INTERRUPTED" = 0 ] || { echo "demo: interrupted; ending everything" >&2; exit "$INTERRUPTED"; }
+}
 
 run() {
-    local status=0
-    "$@" <&0 8<&- 9<&- & # without <&0 it would read /dev/null
-    wait $! || status=$?
+    local child status=0
+    "$@" <&0 8<&- & # without <&0 it would read /dev/null
+    child=$!
+    while :; do
+        wait "$child" && status=0 || status=$?
+        kill -0 "$child" 2>/dev/null || break
+        [ "$INTERRUPTED" = 0 ] || kill -TERM "$child" 2>/dev/null || true
+    done
+    checkpoint
     return "$status"
 }
 
-# Nobody ever writes to that pipe.
-pause() { read -rt 0.02 -u 9 || true; }
+pause() { run sleep 0.03; }
 
 # wait_for WHAT CONDITION...: until the condition holds, looking at the journal each time.
 wait_for() {
@@ -143,7 +154,7 @@ start_workers() {
     local number
     for ((number = 1; number <= WORKERS; number++)); do
         "$BUILD/examples/worker" --name demo/counter --file "$COUNTER" --journal "$JOURNAL" --ttl "$TTL_S" \
-            --hold-ms "$HOLD_MS" 2>"$WORK/worker-$number.log" 8<&- 9<&- &
+            --hold-ms "$HOLD_MS" 2>"$WORK/worker-$number.log" 8<&- &
         NUMBER[$!]=$number
         note started $! 0 "$number"
     done
@@ -237,38 +248,30 @@ clean_up() {
     local pid pids=()
     trap '' INT TERM HUP
     if [ -n "$WORK" ]; then
+        exec 4>&2 2>/dev/null # bash tells of each killed job, at a moment of its own choice
         jobs -rp >"$WORK/running"
         mapfile -t pids <"$WORK/running"
-        {
-            for pid in ${pids[@]+"${pids[@]}"}; do kill -KILL "$pid" || true; done
-            wait || true
-        } 2>/dev/null # here bash says that they were killed
-        rm -f "$WORK/running" "$WORK/leader" "$WORK/never"
-        [ -z "$KEEP" ] || cp -r "$WORK" "$KEEP" || true
-        rm -rf "$WORK"
+        for pid in ${pids[@]+"${pids[@]}"}; do kill -KILL "$pid" || true; done
+        wait || true
+        rm -f "$WORK/running" "$WORK/leader"
+        [ -z "$KEEP" ] || cp -r "$WORK" "$KEEP" 2>&4 || true
+        rm -rf "$WORK" 2>&4
     fi
     exit "$STATUS"
-}
-
-interrupt() {
-    trap '' INT TERM HUP
-    echo "demo: interrupted; ending everything" >&2
-    exit "$1"
 }
 
 # Runs inside `cluster.sh run`, which ends the cluster however we end.
 demo() {
     BEGAN_US=${EPOCHREALTIME/./}
     trap 'STATUS=$?; clean_up' EXIT
-    trap 'interrupt 130' INT
-    trap 'interrupt 143' TERM
-    trap 'interrupt 129' HUP
+    trap 'INTERRUPTED=130' INT
+    trap 'INTERRUPTED=143' TERM
+    trap 'INTERRUPTED=129' HUP
     unset "${!ETCDLOCK_@}" # somebody's settings are not the demo's
     WORK=$(mktemp -d "${TMPDIR:-/tmp}/etcdlock-demo-XXXXXX")
     JOURNAL=$WORK/journal COUNTER=$WORK/counter
     : >"$JOURNAL"
-    mkfifo "$WORK/never"
-    exec 8<"$JOURNAL" 9<>"$WORK/never"
+    exec 8<"$JOURNAL"
     progress "$WORKERS workers share one lock; sessions live $TTL_S s, the work under the lock takes $HOLD_MS ms"
     start_workers
     one_more_turn

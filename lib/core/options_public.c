@@ -218,12 +218,12 @@ free_memory:
 int etcdlock_client_options_resolve(etcdlock_client_options *options)
 {
     el_failure failure = {0};
-    el_options *shown;
+    el_options *shown = NULL;
     if (!options) return el_publish_new(EINVAL, "options is NULL");
     int saved_errno = errno;
     int error = resolve(&shown, options, &failure);
     errno = saved_errno;
-    if (error) return el_publish(&failure);
+    if (error || !shown) return el_publish(&failure);
     for (int i = 0; i < EL_OPTIONS; i++) {
         const el_option_row *row = &el_option_table[i];
         bool within = row->scope == EL_SCOPE_CLIENT && row->code_offset < options->size;

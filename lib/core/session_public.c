@@ -40,8 +40,9 @@ static void await(el_session *session, waiter *w)
 {
     int cancel_state;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    while (!w->is_done)
-        pthread_cond_wait(&w->changed, &session->client->lock);
+    session->waiter = w;
+    while (!w->is_done) pthread_cond_wait(&w->changed, &session->client->lock);
+    session->waiter = NULL;
     pthread_setcancelstate(cancel_state, NULL);
 }
 
@@ -53,7 +54,6 @@ static int open_session(el_session **out, el_client *client, const el_session_se
     el_session *session = el_session_new(client, settings);
     if (!session) return el_fail(failure, ENOMEM, "session_open: out of memory");
     waiter w = {.changed = PTHREAD_COND_INITIALIZER};
-    session->waiter = &w;
     el_session_open(session, opened);
     await(session, &w);
     *failure = w.failure;
@@ -95,7 +95,6 @@ int etcdlock_session_close(etcdlock_session *session)
     int result = 0;
     if (session->phase == EL_SESSION_LIVE) {
         waiter w = {.changed = PTHREAD_COND_INITIALIZER};
-        session->waiter = &w;
         session->revoked = revoked;
         el_session_end(session, ECANCELED, "it was closed");
         await(session, &w);

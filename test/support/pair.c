@@ -1,0 +1,197 @@
+#include "support/pair.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "core/alloc.h"
+#include "core/backoff.h"
+
+static const int64_t patience_ns = 60 * EL_S;
+
+/* ---- moving on
+ * ---------------------------------------------------------------------------------------------- */
+
+static bool is_held(const pair_side *side)
+{
+    return side->hold && side->hold->state == EL_HOLD_HELD && el_hold_is_good(side->hold);
+}
+
+static void run_side(pair_side *side)
+{
+    bool any = side->client != NULL, ended;
+    while (any) {
+        any = false;
+        for (int lane = 0; lane < EL_LANES; lane++) {
+            while (el_client_turn(side->client, (el_lane)lane, false, &ended))
+                any = true;
+            int64_t next_ns = el_client_next_ns(side->client, (el_lane)lane);
+            if (next_ns <= side->transport->now_ns(side->transport)) any = true;
+            sim_wake_at(side->transport, (el_lane)lane, next_ns);
+        }
+    }
+}
+
+static void step(pair *p)
+{
+    sim_step(p->sim);
+    for (int i = 0; i < 2; i++)
+        run_side(&p->sides[i]);
+    if (is_held(&p->sides[0]) && is_held(&p->sides[1])) p->both_held = true;
+}
+
+static void run_for(pair *p, int64_t ns)
+{
+    int64_t end_ns = sim_now(p->sim) + ns;
+    for (int i = 0; i < 2; i++)
+        run_side(&p->sides[i]);
+    while (sim_next_ns(p->sim) < end_ns)
+        step(p);
+}
+
+static bool await(pair *p, pair_side *side)
+{
+    int64_t end_ns = sim_now(p->sim) + patience_ns;
+    for (int i = 0; i < 2; i++)
+        run_side(&p->sides[i]);
+    while (!side->is_done && sim_next_ns(p->sim) < end_ns)
+        step(p);
+    return side->is_done;
+}
+
+/* ---- the story
+ * ------------------------------------------------------------------------------------------------ */
+
+static pair *present; /* the callbacks of a session carry no argument */
+
+static void session_opened(el_session *session, const el_failure *failure)
+{
+    for (int i = 0; i < 2; i++) {
+        pair_side *side = &present->sides[i];
+        if (side->session != session) continue;
+        side->is_done = true;
+        side->error = failure->error;
+    }
+}
+
+static void hold_done(el_hold *hold, const el_failure *failure)
+{
+    pair_side *side = hold->user;
+    side->is_done = true;
+    side->error = failure->error;
+    if (failure->error || hold->state == EL_HOLD_LEAVING) side->hold = NULL;
+}
+
+static void open_side(pair *p, pair_side *side)
+{
+    el_client_settings settings = {
+        .dial_timeout_ns = 2 * EL_S, .command_timeout_ns = 5 * EL_S, .host = "sim"};
+    el_session_settings session_settings = {.ttl_s = 60};
+    etcdlock_mutex_options options = ETCDLOCK_MUTEX_OPTIONS_INIT;
+    if (el_client_new(&side->client, side->transport, &settings)) {
+        side->client = NULL;
+        side->transport = NULL;
+        return;
+    }
+    pthread_mutex_lock(&side->client->lock);
+    side->session = el_session_new(side->client, &session_settings);
+    side->is_done = !side->session;
+    if (side->session) el_session_open(side->session, session_opened);
+    pthread_mutex_unlock(&side->client->lock);
+    if (!await(p, side) || !side->session) return;
+    pthread_mutex_lock(&side->client->lock);
+    if (side->session->phase == EL_SESSION_LIVE &&
+        el_mutex_make(&side->mutex, side->session, "story", &options))
+        side->mutex = NULL;
+    pthread_mutex_unlock(&side->client->lock);
+}
+
+static void begin_lock(pair_side *side, unsigned thread)
+{
+    el_failure failure;
+    side->is_done = true;
+    if (!side->mutex) return;
+    pthread_mutex_lock(&side->client->lock);
+    side->is_done = el_mutex_begin(side->mutex, &side->hold, thread, EL_ENTER_WAIT, INT64_MAX, hold_done,
+                                   side, &failure) != 0;
+    pthread_mutex_unlock(&side->client->lock);
+}
+
+static void begin_unlock(pair_side *side, unsigned thread)
+{
+    el_failure failure;
+    bool is_over = true;
+    if (!side->hold) return;
+    pthread_mutex_lock(&side->client->lock);
+    el_hold *hold = side->hold;
+    side->is_done = false;
+    (void)el_mutex_begin_unlock(side->mutex, thread, hold_done, side, &is_over, &failure);
+    if (is_over) {
+        side->hold = side->hold == hold ? NULL : side->hold;
+        side->is_done = true;
+    }
+    pthread_mutex_unlock(&side->client->lock);
+}
+
+static const char *story(pair *p)
+{
+    pair_side *a = &p->sides[0], *b = &p->sides[1];
+    for (int i = 0; i < 2; i++)
+        open_side(p, &p->sides[i]);
+    begin_lock(a, 1);
+    if (!await(p, a)) return "the first lock call does not end";
+    begin_lock(b, 2);
+    run_for(p, 300 * EL_MS); /* long enough for both to watch their own entries */
+    begin_unlock(a, 1);
+    if (!await(p, a)) return "the first unlock call does not end";
+    el_alloc_fail_after(-1);
+    if (!await(p, b)) return "the second lock call does not end";
+    begin_unlock(b, 2);
+    return await(p, b) ? NULL : "the second unlock call does not end";
+}
+
+/* ---- the end
+ * ---------------------------------------------------------------------------------------------------- */
+
+static void end_side(pair *p, pair_side *side)
+{
+    if (!side->client) return;
+    pthread_mutex_lock(&side->client->lock);
+    if (side->session) el_session_end(side->session, ECANCELED, "the story ends");
+    pthread_mutex_unlock(&side->client->lock);
+    run_for(p, 20 * EL_S);
+    pthread_mutex_lock(&side->client->lock);
+    while (side->mutex && !el_list_is_empty(&side->mutex->holds))
+        el_hold_abandon(EL_CONTAINER(side->mutex->holds.next, el_hold, link));
+    if (side->mutex) el_mutex_free(side->mutex);
+    if (side->session) el_session_unref(side->session);
+    pthread_mutex_unlock(&side->client->lock);
+    (void)el_client_close(side->client);
+    side->client = NULL;
+}
+
+const char *pair_tell(pair *p, void (*prepare)(pair *p, void *context), void *context)
+{
+    long alive = el_alloc_alive();
+    sim_options options = {.seed = 1};
+    *p = (pair){.sim = sim_new(&options)};
+    present = p;
+    for (int i = 0; i < 2; i++)
+        p->sides[i].transport = sim_client_new(p->sim);
+    if (prepare) prepare(p, context);
+    const char *wrong = story(p);
+    el_alloc_fail_after(-1);
+    sim_heal(p->sim);
+    run_for(p, 60 * EL_S);
+    sim_key_info info;
+    bool any_live = false;
+    for (int i = 0; i < 2; i++)
+        any_live |= p->sides[i].session && p->sides[i].session->phase == EL_SESSION_LIVE;
+    if (!wrong && p->both_held) wrong = "both held it at once";
+    if (!wrong && any_live && sim_keys(p->sim, "story/", &info, 1) > 0) wrong = "a key is left behind";
+    for (int i = 0; i < 2; i++)
+        end_side(p, &p->sides[i]);
+    if (!wrong && sim_leases_alive(p->sim) > 0) wrong = "a lease is left behind";
+    sim_free(p->sim);
+    if (!wrong && el_alloc_alive() != alive) wrong = "memory is leaked";
+    return wrong;
+}
