@@ -83,10 +83,13 @@ wait_for() {
     done
 }
 
+# The journal is read once more, since a worker may have written its last line and ended since.
 check_workers() {
     local pid
     for pid in "${!NUMBER[@]}"; do
-        [ "${LAST_EVENT[$pid]:-}" = "done" ] || kill -0 "$pid" 2>/dev/null || give_up "worker ${NUMBER[$pid]} has ended"
+        kill -0 "$pid" 2>/dev/null && continue
+        read_journal
+        [ "${LAST_EVENT[$pid]:-}" = "done" ] || give_up "worker ${NUMBER[$pid]} has ended"
     done
 }
 

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Installs into an empty folder, builds a C and a C++ program against that, compares the exported symbols with the
+# public headers, and uninstalls. Prints one line per check; exit status 1 if one failed.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+prefix=$dir/usr
+failed=0
+
+check() { # NAME COMMAND...
+    local name=$1
+    shift
+    if "$@" >"$dir/out" 2>&1; then
+        echo "ok: $name"
+    else
+        echo "FAILED: $name"
+        sed 's/^/    /' "$dir/out"
+        failed=1
+    fi
+}
+
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+quiet_make() { make --no-print-directory PREFIX="$prefix" "$@"; }
+
+write_program() {
+    cat >"$dir/program.c" <<'C'
+#include <etcdlock.h>
+#include <stdio.h>
+int main(void)
+{
+    etcdlock_client_options options = ETCDLOCK_CLIENT_OPTIONS_INIT;
+    etcdlock_client *client;
+    options.endpoints = "127.0.0.1:1";
+    if (etcdlock_client_open(&client, &options)) return 1;
+    puts(etcdlock_version());
+    return etcdlock_client_close(client);
+}
+C
+    cp "$dir/program.c" "$dir/program.cc"
+    sed -i 's/= ETCDLOCK_CLIENT_OPTIONS_INIT/{}; options.size = sizeof options/' "$dir/program.cc"
+}
+
+# shellcheck disable=SC2046  # pkg-config prints several words
+compile() { "$1" -Wall -Wextra -Werror "$2" -o "$3" $(pkg-config --cflags --libs etcdlock) "-Wl,-rpath,$prefix/lib"; }
+
+# shellcheck disable=SC2046
+compile_static() {
+    gcc -Wall -Werror "$dir/program.c" -o "$dir/static" $(pkg-config --cflags etcdlock) "$prefix/lib/libetcdlock.a" \
+}
+
+exported() { nm -D --defined-only "$prefix/lib/libetcdlock.so" | awk '$2 == "T" || $2 == "D" || $2 == "B" || $2 == "R" {sub(/@.*/, "", $3); print $3}' | sort; }
+
+declared() { cat include/etcdlock/*.h | tr '\n' ' ' | grep -oE 'ETCDLOCK_API [^;(]*\(' | grep -oE 'etcdlock_[a-z0-9_]+ *\(' | tr -d ' (' | sort -u; }
+
+same_symbols() { diff <(declared) <(exported); }
+prints_version() { [ "$("$1")" = "$(pkg-config --modversion etcdlock)" ]; }
+has_soname() { readelf -d "$prefix/lib/libetcdlock.so" | grep -q 'SONAME.*libetcdlock\.so\.[0-9]*\]'; }
+is_empty() { [ -z "$(find "$prefix" ! -type d)" ] && [ ! -d "$prefix/include/etcdlock" ]; }
+
+write_program
+check "make install" quiet_make install
+check "a C program links with the shared library" compile gcc "$dir/program.c" "$dir/shared"
+check "it runs" prints_version "$dir/shared"
+check "a C++ program compiles" compile g++ "$dir/program.cc" "$dir/cplusplus"
+check "it runs" prints_version "$dir/cplusplus"
+check "a C program links with the static library" compile_static
+check "it runs" prints_version "$dir/static"
+check "the shared library has a SONAME" has_soname
+check "it exports what the headers declare, and nothing else" same_symbols
+check "make uninstall" quiet_make uninstall
+check "nothing is left" is_empty
+exit $failed
