@@ -30,7 +30,6 @@ typedef struct event {
 /* One stay under the lock. */
 typedef struct hold {
     int worker; /* its number, from 1 */
-    int pid;
     int64_t token;
     int64_t waited_ms;
     int64_t from_ms;
@@ -135,11 +134,9 @@ static void read_journal(const char *path)
 
 static void read_counter(const char *path)
 {
-    char text[64] = "";
     FILE *stream = fopen(path, "r");
     if (!stream) give_up(path, strerror(errno));
-    if (!fgets(text, sizeof text, stream)) give_up(path, "is empty");
-    all.counter = strtoll(text, NULL, 10);
+    if (fscanf(stream, "%" SCNd64, &all.counter) != 1) give_up(path, "has no counter");
     fclose(stream);
 }
 
@@ -184,7 +181,7 @@ static void end_hold(hold *it, size_t from)
 {
     static const char *const ends[] = {"written", "refused", "released", "lost", "killed", "failed"};
     for (size_t i = from; i < all.event_count; i++) {
-        for (size_t k = 0; k < sizeof ends / sizeof *ends && all.events[i].pid == it->pid; k++) {
+        for (size_t k = 0; k < sizeof ends / sizeof *ends && all.events[i].pid == all.pids[it->worker]; k++) {
             if (!is(&all.events[i], ends[k])) continue;
             it->end = ends[k];
             it->to_ms = all.events[i].ms;
@@ -202,7 +199,6 @@ static void find_holds(void)
         if (!is(it, "held")) continue;
         hold *made = &all.holds[all.hold_count++];
         *made = (hold){.worker = worker_of(it->pid),
-                       .pid = it->pid,
                        .token = it->token,
                        .from_ms = it->ms,
                        .to_ms = all.span_ms,
@@ -315,7 +311,7 @@ static void check_takeover(const char *what, const takeover *it)
         say(what, false, "%s", it->fault ? "nobody took over" : "it never came to that");
         return;
     }
-    say(what, it->next->pid != it->fault->pid && it->after_ms <= limit_ms,
+    say(what, it->next->worker != worker_of(it->fault->pid) && it->after_ms <= limit_ms,
         "worker %d after %" PRId64 " ms; TTL %" PRId64 " ms, limit %" PRId64 " ms", it->next->worker,
         it->after_ms, all.ttl_ms, limit_ms);
 }
@@ -323,15 +319,15 @@ static void check_takeover(const char *what, const takeover *it)
 static void check_fencing(void)
 {
     const event *fault = all.freeze.fault;
-    const event *resumed = find(0, "resumed", 0);
-    bool is_frozen_one =
-        fault && all.refused && all.refused->pid == fault->pid && all.refused->token == fault->token;
-    say("the frozen worker's write was refused", is_frozen_one,
-        "%" PRId64 " refused, old token %" PRId64 ", the file had %" PRId64, count("refused"),
-        fault ? fault->token : 0, all.freeze.next ? all.freeze.next->token : 0);
-    const event *lost = resumed ? find((size_t)(resumed - all.events), "lost", resumed->pid) : NULL;
-    const event *again = lost ? find((size_t)(lost - all.events), "held", lost->pid) : NULL;
-    say("it was told of its loss and went on", lost && again && lost->token == fault->token,
+    if (!fault) return; /* check_takeover has said so */
+    const event *refused = all.refused;
+    const event *lost = find((size_t)(fault - all.events), "lost", fault->pid);
+    const event *again = lost ? find((size_t)(lost - all.events), "held", fault->pid) : NULL;
+    say("the frozen worker's write was refused",
+        refused && refused->pid == fault->pid && refused->token == fault->token,
+        "%" PRId64 " refused; its token %" PRId64 ", the next one's %" PRId64, count("refused"), fault->token,
+        all.freeze.next ? all.freeze.next->token : 0);
+    say("it was told of its loss and went on", lost && lost->token == fault->token && again,
         "lost %s, held again %s", lost ? "told" : "not told", again ? "with a new session" : "never");
 }
 

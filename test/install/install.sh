@@ -48,6 +48,7 @@ compile() { "$1" -Wall -Wextra -Werror "$2" -o "$3" $(pkg-config --cflags --libs
 # shellcheck disable=SC2046
 compile_static() {
     gcc -Wall -Werror "$dir/program.c" -o "$dir/static" $(pkg-config --cflags etcdlock) "$prefix/lib/libetcdlock.a" \
+        -lgrpc -lgpr -lprotobuf-c -lcjson -lcrypto -pthread
 }
 
 exported() { nm -D --defined-only "$prefix/lib/libetcdlock.so" | awk '$2 == "T" || $2 == "D" || $2 == "B" || $2 == "R" {sub(/@.*/, "", $3); print $3}' | sort; }
