@@ -60,10 +60,10 @@ PACKAGE_CFLAGS = $(shell $(PKG_CONFIG) --cflags libprotobuf-c libcjson 2>/dev/nu
 LIBS           = -lgrpc -lgpr -lprotobuf-c -lcjson -lcrypto
 TEST_LIBS      = -lcheck -lsubunit -lrt -lm
 
-CONFIG_FLAGS_asan     := -fsanitize=address -fno-omit-frame-pointer -DEL_TEST_BUILD=1
-CONFIG_FLAGS_ubsan    := -fsanitize=undefined -fno-sanitize-recover=all -DEL_TEST_BUILD=1
-CONFIG_FLAGS_tsan     := -fsanitize=thread -fno-omit-frame-pointer -DEL_TEST_BUILD=1
-CONFIG_FLAGS_coverage := --coverage -DEL_TEST_BUILD=1
+CONFIG_FLAGS_asan     := -fsanitize=address -fno-omit-frame-pointer
+CONFIG_FLAGS_ubsan    := -fsanitize=undefined -fno-sanitize-recover=all
+CONFIG_FLAGS_tsan     := -fsanitize=thread -fno-omit-frame-pointer
+CONFIG_FLAGS_coverage := --coverage
 CONFIG_FLAGS          := $(CONFIG_FLAGS_$(CONFIG))
 
 .PHONY: all

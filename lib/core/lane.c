@@ -1,10 +1,10 @@
 /* The lanes: threads that wait for the transport and for timers, and hand both to the state machines. */
 #include <errno.h>
-#include <signal.h>
 
 #include "core/backoff.h"
 #include "core/client.h"
 #include "core/lane.h"
+#include "core/process.h"
 
 /* After something happened a lane naps instead of sleeping for ever, so that a timer set by another thread,
  * due later than this, need not wake it: that would cost every call with a deadline a trip through the
@@ -83,12 +83,7 @@ static void *run(void *argument)
 int el_lane_start(el_client *client, el_lane lane)
 {
     el_lane_state *state = &client->lanes[lane];
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&state->thread, NULL, run, state);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error) return EAGAIN;
+    if (el_process_start_thread(&state->thread, run, state)) return EAGAIN;
     state->is_running = true;
     return 0;
 }

@@ -1,7 +1,8 @@
 #include "core/notifier.h"
 
 #include <errno.h>
-#include <signal.h>
+
+#include "core/process.h"
 
 int el_notifier_init(el_notifier *notifier, pthread_mutex_t *lock, bool is_inline)
 {
@@ -49,13 +50,7 @@ static void *run(void *argument)
 
 static int start(el_notifier *notifier)
 {
-    /* Signals are the program's affair: its handlers must not run on a thread that it does not know. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&notifier->thread, NULL, run, notifier);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error) return EAGAIN;
+    if (el_process_start_thread(&notifier->thread, run, notifier)) return EAGAIN;
     notifier->is_started = true;
     return 0;
 }

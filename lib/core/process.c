@@ -1,6 +1,8 @@
 #include "core/process.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -35,4 +37,17 @@ int64_t el_process_thread(void)
         thread_generation = now;
     }
     return thread_number;
+}
+
+int el_process_start_thread(pthread_t *thread, void *(*run)(void *), void *argument)
+{
+    static const int own_faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof(own_faults) / sizeof(own_faults[0]); i++)
+        sigdelset(&blocked, own_faults[i]);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    int error = pthread_create(thread, NULL, run, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error ? EAGAIN : 0;
 }

@@ -41,7 +41,8 @@ static void await(el_session *session, waiter *w)
     int cancel_state;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     session->waiter = w;
-    while (!w->is_done) pthread_cond_wait(&w->changed, &session->client->lock);
+    while (!w->is_done)
+        pthread_cond_wait(&w->changed, &session->client->lock);
     session->waiter = NULL;
     pthread_setcancelstate(cancel_state, NULL);
 }

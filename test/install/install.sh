@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# shellcheck disable=SC2317  # the functions are called by check
 # Installs into an empty folder, builds a C and a C++ program against that, compares the exported symbols with the
 # public headers, and uninstalls. Prints one line per check; exit status 1 if one failed.
 set -euo pipefail

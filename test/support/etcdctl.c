@@ -206,4 +206,7 @@ void etcdctl_unlock(etcdctl_holder *holder)
     ck_assert_int_eq(kill(holder->pid, SIGINT), 0);
     ck_assert_int_eq(finish(holder->pid), 0);
     close(holder->output);
+    /* It leaves its lease to expire. */
+    const char *entry = strrchr(holder->key, '/');
+    if (entry) etcdctl_revoke((int64_t)strtoull(entry + 1, NULL, 16));
 }
