@@ -85,6 +85,6 @@ int main(int argc, char **argv)
     int counter = read_counter();
     int expected = PROCESSES * THREADS * ADDITIONS;
     printf("counter %d, expected %d: %s\n", counter, expected,
-           counter == expected ? "ok" : "additions were lost");
+           counter == expected ? "ok" : "additions are missing");
     return failed || counter != expected;
 }

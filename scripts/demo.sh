@@ -49,9 +49,9 @@ give_up() {
 
 # ---- waiting, and being interrupted -------------------------------------------------------------------------------------
 #
-# A signal only leaves a note, looked at where it is safe. And nothing but `wait` is waited in: a bash that waits for
-# a foreground command may spin for ever if SIGINT comes at the wrong moment, and one that ran `exit` in a trap
-# inside `read -t` was seen to abort (5.2.15).
+# A signal only leaves a note, looked at where it is safe, and nothing but `wait` is waited in. Seen with bash 5.2.15:
+# one that waits for a foreground command may spin for ever if SIGINT comes at the wrong moment, and one whose trap
+# called `exit` aborted when INT and TERM came at once.
 
 checkpoint() {
     [ "$INTERRUPTED" = 0 ] || { echo "demo: interrupted; ending everything" >&2; exit "$INTERRUPTED"; }
@@ -95,9 +95,9 @@ check_workers() {
 
 # ---- the journal --------------------------------------------------------------------------------------------------------
 
-declare -A NUMBER=()                              # of the living workers, by pid
-declare -A LAST_EVENT=() LAST_TOKEN=() HELD=()    # by pid, as far as the journal was read
-declare -A LEAST=()                               # what HELD is waited to become
+declare -A NUMBER=()                           # of the living workers, by pid
+declare -A LAST_EVENT=() LAST_TOKEN=() HELD=() # by pid, as far as the journal was read
+declare -A LEAST=()                            # what HELD is waited to become
 HOLDS=0 HIGHEST_WRITTEN=0 PARTIAL=''
 LINE='"pid":([0-9]+),"event":"([a-z-]+)","token":([0-9]+)'
 

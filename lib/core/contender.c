@@ -106,6 +106,9 @@ static void hold(el_contender *contender)
 static void entry_vanished(el_contender *contender)
 {
     el_failure failure;
+    /* After a freeze the news of the deletion may be read before the deadline is noticed, which is its cause.
+     */
+    if (!el_session_is_live(contender->session)) return; /* its end has told everybody */
     contender->is_entry_gone = true;
     /* Whether the lease went with it the next renewal tells. */
     el_keepalive_now(contender->session);

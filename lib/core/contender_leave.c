@@ -218,6 +218,8 @@ static void left(el_commit *commit, const el_commit_end *end)
         el_contender_free_if_gone(contender);
         return;
     }
+    if (end->answer && !end->answer->succeeded && !el_session_is_live(contender->session))
+        return; /* the session's end, which explains it, has told everybody */
     if (end->answer) {
         tell_left(contender, end->answer->succeeded);
         entry_is_gone(contender);

@@ -17,10 +17,16 @@
 enum { WORDS_MAX = 24, OUTPUT_SIZE = 128 * 1024 };
 
 static const char *endpoints;
+static const char *user;
 
 void etcdctl_use(const char *text)
 {
     endpoints = text;
+}
+
+void etcdctl_use_user(const char *text)
+{
+    user = text;
 }
 
 /* Variables of the case itself, such as ETCDCTL_USER, must not reach it. */
@@ -28,13 +34,15 @@ static pid_t start(char **words, int *output)
 {
     char variable[1024];
     char path[1024];
-    char *environment[] = {variable, path, NULL};
+    char who[128];
+    char *environment[] = {variable, path, user ? who : NULL, NULL};
     posix_spawn_file_actions_t actions;
     int ends[2];
     pid_t pid;
     snprintf(variable, sizeof variable, "ETCDCTL_ENDPOINTS=%s",
              endpoints ? endpoints : getenv("ETCDLOCK_TEST_ENDPOINTS"));
     snprintf(path, sizeof path, "PATH=%s", getenv("PATH"));
+    snprintf(who, sizeof who, "ETCDCTL_USER=%s", user ? user : "");
     ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
@@ -97,6 +105,17 @@ const char *etcdctl(const char *word, ...)
     int status = run(words, &output);
     ck_assert_msg(status == 0, "etcdctl %s: status 0x%x: %s", word, (unsigned)status, output);
     return output;
+}
+
+int etcdctl_status(const char *word, ...)
+{
+    char *words[WORDS_MAX];
+    const char *output;
+    va_list rest;
+    va_start(rest, word);
+    gather(words, word, rest);
+    va_end(rest);
+    return run(words, &output);
 }
 
 static int64_t number_after(const char *text, const char *name)

@@ -18,9 +18,15 @@ typedef struct etcdctl_key {
 /* The endpoints to ask from now on; NULL: ETCDLOCK_TEST_ENDPOINTS again. The text is borrowed. */
 void etcdctl_use(const char *endpoints);
 
+/* "name:password" to ask as; NULL: without. The text is borrowed. */
+void etcdctl_use_user(const char *user);
+
 /* Runs etcdctl with these words, the last one NULL, and fails the case unless it ends well. The output lives
  * until the next call of this thread. */
 const char *etcdctl(const char *word, ...) __attribute__((sentinel));
+
+/* The same, but returns the status that etcdctl ends with. */
+int etcdctl_status(const char *word, ...) __attribute__((sentinel));
 
 /* The store's revision now. */
 int64_t etcdctl_revision(void);

@@ -1,0 +1,67 @@
+/* An etcd that is out of space: what fails, and what must go on. It needs an etcd with a small quota, so the
+ * program starts itself again under one of its own. */
+/* cluster: none */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support/etcdctl.h"
+#include "support/live.h"
+
+static void fill(void)
+{
+    static char value[60001];
+    char key[64];
+    memset(value, 'v', sizeof value - 1);
+    for (int i = 0; i < 64; i++) {
+        snprintf(key, sizeof key, "full-%d", i);
+        if (etcdctl_status("put", key, value, NULL)) return;
+    }
+    ck_abort_msg("etcd takes everything");
+}
+
+/* Opening and locking are ENOSPC; a lock that is held stays held, is renewed, and can be unlocked. */
+START_TEST(full)
+{
+    const char *name = live_name("a");
+    party p = party_open(name, 2);
+    etcdlock_session *session;
+    etcdlock_mutex *held = party_mutex(&p, live_name("b"), 0);
+    ck_assert_int_eq(etcdlock_mutex_lock(held), 0);
+    fill();
+    ck_assert_int_eq(etcdlock_session_open(&session, p.client, NULL), ENOSPC);
+    ck_assert_ptr_null(session);
+    ck_assert_int_eq(etcdlock_mutex_lock(p.mutex), ENOSPC);
+    ck_assert_int_eq(etcdlock_mutex_trylock(p.mutex), ENOSPC);
+    ck_assert_int_eq(etcdlock_mutex_lock_for(p.mutex, 1000), ENOSPC);
+    int64_t began_ms = live_now_ms();
+    while (live_now_ms() - began_ms < 2500) /* beyond the time to live */
+        ck_assert_int_eq(etcdlock_mutex_ensure(held, 500), 0);
+    ck_assert_int_eq(etcdlock_mutex_unlock(held), 0);
+    ck_assert_int_eq(etcdlock_mutex_destroy(held), 0);
+    party_close(&p);
+}
+END_TEST
+
+static int start_again(void)
+{
+    const char *script = getenv("ETCDLOCK_TEST_CLUSTER");
+    char self[4096];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (!script || length < 0) return EXIT_FAILURE;
+    self[length] = '\0';
+    execl(script, script, "run", "-n", "1", "--tmpfs", "--etcd-flag", "--quota-backend-bytes=300000", "--",
+          self, (char *)NULL);
+    return EXIT_FAILURE;
+}
+
+int main(void)
+{
+    TCase *cases;
+    if (!getenv("ETCDLOCK_TEST_ENDPOINTS")) return start_again();
+    Suite *suite = live_suite("full_store", &cases, 30);
+    tcase_add_test(cases, full);
+    return live_run(suite);
+}
