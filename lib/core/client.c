@@ -156,15 +156,31 @@ static bool any_revoking(const el_client *client)
     return false;
 }
 
-static void end_sessions(el_client *client)
+static void end_sessions(el_client *client, int error, const char *reason)
 {
     for (el_list *link = client->sessions.next; link != &client->sessions;) {
         el_session *session = EL_CONTAINER(link, el_session, link);
         el_session_ref(session);
-        el_session_end(session, ECANCELED, "the client was closed");
+        el_session_end(session, error, reason);
         link = link->next;
         el_session_unref(session);
     }
+}
+
+void el_client_take_revision(el_client *client, unsigned restores, int64_t known_revision, int64_t revision)
+{
+    if (restores != client->restores) return;
+    if (revision >= known_revision) {
+        if (revision > client->revision) client->revision = revision;
+        return;
+    }
+    client->revision = revision;
+    client->restores++;
+    el_log(client, ETCDLOCK_LOG_ERROR,
+           "etcd's revision went back from %lld to %lld: it was restored from a snapshot",
+           (long long)known_revision, (long long)revision);
+    end_sessions(client, ETCDLOCK_ESESSION,
+                 "etcd was restored from a snapshot: its revision went back, fencing tokens start lower");
 }
 
 /* With the lock held. */
@@ -197,7 +213,7 @@ int el_client_close(el_client *client)
 {
     pthread_mutex_lock(&client->lock);
     client->state = EL_CLIENT_CLOSING;
-    end_sessions(client);
+    end_sessions(client, ECANCELED, "the client was closed");
     if (client->lanes[EL_LANE_IO].is_running) await_revokes(client);
     int result = all_revoked(client) ? 0 : ETCDLOCK_EUNKNOWN;
     pthread_mutex_unlock(&client->lock);

@@ -57,6 +57,8 @@ struct etcdlock_client {
     el_transport *transport;
     el_lane_state lanes[EL_LANES];
     unsigned endpoint; /* the one in use on the I/O lane */
+    int64_t revision;  /* the highest that a linearizable answer has shown */
+    unsigned restores; /* how often it has gone back */
     el_list sessions;
     el_auth auth;
     el_hub hub;
@@ -101,6 +103,11 @@ void el_client_timer_clear(el_client *client, el_lane lane, el_timer *timer);
 
 /* Leaves the endpoint, if it is the one in use, for the next one. */
 void el_client_leave_endpoint(el_client *client, unsigned endpoint, const char *reason);
+
+/* A linearizable answer to a request that was sent when `known_revision` had been seen, after so many
+ * `restores`, shows `revision`. If it is lower, etcd was restored from a snapshot: what the sessions hold may
+ * be held by others too, so they all end. */
+void el_client_take_revision(el_client *client, unsigned restores, int64_t known_revision, int64_t revision);
 
 /* Fires what is due on one lane and delivers one completion, for which it waits, if may_wait, until the next
  * timer. Returns whether it delivered one; *ended is set once the transport is shut down and the lane is

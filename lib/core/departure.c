@@ -10,6 +10,10 @@
 static const int64_t fresh_ns = 110 * EL_MS;
 static const int64_t first_interval_ns = 1 * EL_MS;
 
+/* A member whose store is older than the entry lags, and catches up soon; or the cluster was restored from a
+ * snapshot, and never will. A linearizable read tells, and ends the sessions in the latter case. */
+static const int64_t behind_interval_ns = 1 * EL_S;
+
 static void read_entry(el_departure *departure);
 
 static void finish_gone(el_departure *departure, int64_t revision, unsigned endpoint)
@@ -83,6 +87,9 @@ static void read_done(el_rpc *rpc, const el_rpc_end *end)
         departure->seen_revision = end->answer->revision;
     if (again) {
         read_entry(departure);
+    } else if (end->answer->revision < departure->create_revision) {
+        departure->is_behind = true;
+        el_client_timer_set(client, EL_LANE_IO, &departure->next_read, el_now(client) + behind_interval_ns);
     } else {
         plan_backing_read(departure);
     }
@@ -99,12 +106,15 @@ static void read_entry(el_departure *departure)
     departure->read_is_late = departure->read_again = false;
     departure->read = (el_rpc){
         .request = {.verb = EL_RANGE,
-                    .range = {.key = departure->key, .serializable = true, .keys_only = true}},
+                    .range = {.key = departure->key,
+                              .serializable = !departure->is_behind,
+                              .keys_only = true}},
         .is_single = true,
         .pinned = (int)client->hub.stream.endpoint,
         .deadline_ns = el_now(client) + client->dial_timeout_ns,
         .done = read_done,
     };
+    departure->is_behind = false;
     el_rpc_start(client, &departure->read);
 }
 

@@ -108,6 +108,18 @@ static void end_without_answer(el_rpc *rpc, const el_verdict *verdict, const el_
     finish(rpc, &end);
 }
 
+static bool is_linearizable(const el_request *request)
+{
+    if (request->verb == EL_RANGE) return !request->range.serializable;
+    if (request->verb != EL_TXN) return false;
+    /* A transaction is answered by the member alone only if all it does is serializable reads. */
+    for (size_t i = 0; i < request->txn.n_success; i++) {
+        const el_op *op = &request->txn.success[i];
+        if (op->kind != EL_OP_RANGE || !op->range.serializable) return true;
+    }
+    return request->txn.n_failure > 0;
+}
+
 static void attempt_done(el_call *call, const el_status *status, const el_answer *answer)
 {
     el_rpc *rpc = EL_CONTAINER(call, el_rpc, call);
@@ -115,6 +127,8 @@ static void attempt_done(el_call *call, const el_status *status, const el_answer
     el_verdict verdict = el_outcome_of(status);
     if (verdict.outcome == EL_OUTCOME_DONE) {
         el_rpc_end end = {.outcome = EL_OUTCOME_DONE, .answer = answer};
+        if (is_linearizable(&rpc->request))
+            el_client_take_revision(rpc->client, rpc->known_restores, rpc->known_revision, answer->revision);
         finish(rpc, &end);
         return;
     }
@@ -176,6 +190,8 @@ static void attempt(el_rpc *rpc)
     rpc->token_generation = client->auth.generation;
     rpc->attempts++;
     rpc->sent_ns = now_ns;
+    rpc->known_revision = client->revision;
+    rpc->known_restores = client->restores;
     rpc->is_calling = true;
     client->transport->call(client->transport, &rpc->call, &rpc->request);
 }
