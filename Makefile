@@ -29,7 +29,8 @@ GEN := build/gen
 
 LIB_SOURCES     := $(wildcard lib/core/*.c lib/recipes/*.c lib/transport/*.c)
 LIB_OBJECTS     := $(LIB_SOURCES:%.c=$(OUT)/%.o) $(OUT)/$(GEN)/etcd.pb-c.o
-SUPPORT_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(wildcard test/support/*.c))
+SUPPORT_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(filter-out test/support/clock_shim.c,$(wildcard test/support/*.c)))
+CLOCK_SHIM      := $(OUT)/test/clock_shim.so
 EXAMPLES        := $(patsubst examples/%.c,$(OUT)/examples/%,$(wildcard examples/*.c))
 tests_of         = $(patsubst %.c,$(OUT)/%,$(wildcard test/$(1)/*.c))
 ALL_TESTS       := $(foreach kind,unit sim live fault bench,$(call tests_of,$(kind)))
@@ -111,6 +112,14 @@ $(OUT)/test/%: $(OUT)/test/%.o $(SUPPORT_OBJECTS) $(STATIC)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(SUPPORT_OBJECTS) $(STATIC) $(LIBS) $(TEST_LIBS)
 
+# Without the sanitizers: it is loaded before them.
+$(CLOCK_SHIM): test/support/clock_shim.c
+	@mkdir -p $(@D)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(CPPFLAGS) -D_GNU_SOURCE -Itest -std=c11 $(WARNINGS) -fPIC $(CFLAGS) -shared -pthread $(LDFLAGS) -o $@ $< -ldl
+
+$(call tests_of,fault): | $(CLOCK_SHIM)
+
 .SECONDARY:
 comma := ,
 
@@ -144,11 +153,12 @@ test-$(1): setup
 run-test-$(1): all $(call tests_of,$(1))
 	@CONFIG=$(CONFIG) OUT=$(OUT) scripts/run-tests.sh $(1)
 endef
-$(foreach kind,unit sim live install,$(eval $(call kind_target,$(kind))))
+$(foreach kind,unit sim live fault install,$(eval $(call kind_target,$(kind))))
 # What each of these does, for `make help`:
 test-unit: ## the pure parts
 test-sim: ## the simulator's seeds; SEED=n replays one, SEEDS=n runs so many, FIRST=n starts there
 test-live: ## every behaviour of the public headers on real etcd; ETCD=folder chooses the binaries
+test-fault: ## networks, servers, processes and clocks that fail; not part of `make test`; ETCD=folder as above
 test-install: ## install into an empty folder, compile against it, compare the export list, uninstall
 
 .PHONY: build-tests

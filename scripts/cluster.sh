@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # cluster.sh: a local etcd cluster of 1 or 3 members, for trying things out and for the tests.
 #
-#   cluster.sh start [-n 1|3] [--tmpfs] [--netns] [-- ETCD_FLAG...]
+#   cluster.sh start [-n 1|3] [--tmpfs] [--netns] [--tls] [--auth [--auth-token-ttl S]] [-- ETCD_FLAG...]
 #                            starts it on free ports and waits until it is healthy
 #   cluster.sh stop          ends it and removes its folder; nothing to stop is no error
 #   cluster.sh status        each member: number, state, process, client address, leader or not
@@ -14,14 +14,18 @@
 #   cluster.sh isolate M     cuts M from the other members, not from clients; needs start --netns
 #   cluster.sh heal M        ends that
 #   cluster.sh can-netns     exit status 0 if network namespaces may be made here
-#   cluster.sh run [-n 1|3] [--tmpfs] [--netns] [--etcd-flag FLAG]... -- COMMAND...
+#   cluster.sh run [OPTION of start]... [--etcd-flag FLAG]... -- COMMAND...
 #                            a cluster for one command, in a folder of its own, stopped however the command
-#                            ends; sets ETCDCTL_ENDPOINTS, ETCDLOCK_TEST_ENDPOINTS and CLUSTER_DIR, and exits
+#                            ends; sets what env prints, ETCDLOCK_TEST_ENDPOINTS and CLUSTER_DIR, and exits
 #                            as the command does
 #
 # Every command takes -d DIR: the cluster's folder (default: CLUSTER_DIR, else a private one under TMPDIR).
 # ETCD=FOLDER names the folder of the etcd and etcdctl to use (default: the ones in PATH).
 # --tmpfs keeps the data in /dev/shm and leaves out fsync: quick, and gone when the machine stops.
+# --tls: the members listen on 127.0.0.1, .2 and .3, each with a certificate for its own address alone, and want one of
+#   the client; env names it in ETCDLOCK_TEST_CA, _CERT and _KEY, and for etcdctl.
+# --auth: users root (password rootpw, may do all) and locker (lockerpw, keys that begin with t/); env sets
+#   ETCDLOCK_TEST_USER and _PASSWORD to the latter, and gives etcdctl the former.
 set -euo pipefail
 
 SELF=$(readlink -f "${BASH_SOURCE[0]}")
@@ -29,7 +33,7 @@ CLAIMS=/tmp/etcdlock-ports-$UID # one file per port or network in use, naming th
 MARK=etcdlock-cluster           # tells a cluster's folder from somebody's documents
 START_LIMIT_S=30
 DIR=${CLUSTER_DIR:-${TMPDIR:-/tmp}/etcdlock-cluster-$UID}
-SIZE=1 TMPFS=0 NETNS=0 EXTRA_FLAGS=() REST=()
+SIZE=1 TMPFS=0 NETNS=0 TLS=0 AUTH=0 EXTRA_FLAGS=() REST=()
 STARTING=0 INTERRUPTED=0 CHILD=''
 
 usage() { sed -n '2,/^set /{s/^# \{0,1\}//;/^set /d;p}' "$SELF"; }
@@ -46,6 +50,8 @@ checkpoint() {
 . "${SELF%/*}/cluster/addresses.sh"
 # shellcheck source=scripts/cluster/networks.sh
 . "${SELF%/*}/cluster/networks.sh"
+# shellcheck source=scripts/cluster/credentials.sh
+. "${SELF%/*}/cluster/credentials.sh"
 # shellcheck source=scripts/cluster/member.sh
 . "${SELF%/*}/cluster/member.sh"
 
@@ -72,7 +78,7 @@ remove_cluster() {
     remove_networks
     shm=$(cat "$DIR/shm" 2>/dev/null || true)
     [[ $shm != /dev/shm/etcdlock-* ]] || rm -rf "$shm"
-    rm -rf "$DIR"/[123] "$DIR"/{size,flags,programs,netns,shm}
+    rm -rf "$DIR"/[123] "$DIR"/{size,flags,programs,netns,shm,tls,auth}
     release_claims
     rm -f "$DIR/$MARK"
     rmdir "$DIR" 2>/dev/null || true
@@ -127,11 +133,15 @@ start_once() {
     checkpoint
     choose_addresses
     if [ "$NETNS" = 1 ]; then make_networks; fi
+    if [ "$TLS" = 1 ]; then prepare_tls; fi
     for ((member = 1; member <= SIZE; member++)); do
         checkpoint
         launch_member "$member" new
     done
-    if await_healthy; then return 0; fi
+    if await_healthy; then
+        if [ "$AUTH" = 1 ]; then enable_auth; fi
+        return 0
+    fi
     grep -q 'address already in use' "$DIR"/[123]/log && return 1
     die "the cluster did not become healthy"
 }
@@ -207,12 +217,21 @@ command_endpoints() {
     echo "${list#,}"
 }
 
-command_env() {
-    local endpoints
-    endpoints=$(command_endpoints)
-    echo "export ETCDCTL_API=3"
-    echo "export ETCDCTL_ENDPOINTS=$endpoints"
+# Sets and exports what a client needs to know.
+export_environment() {
+    local member list=
+    unset "${!ETCDCTL_@}"
+    for ((member = 1; member <= SIZE; member++)); do list+=,$(has_tls && echo https://)$(<"$DIR/$member/client"); done
+    export ETCDCTL_API=3 ETCDCTL_ENDPOINTS=${list#,}
+    export_credentials
 }
+
+command_env() (
+    require_cluster
+    unset "${!ETCDLOCK_TEST_@}"
+    export_environment
+    for variable in "${!ETCDCTL_@}" "${!ETCDLOCK_TEST_@}"; do printf 'export %s=%q\n' "$variable" "${!variable}"; done
+)
 
 # Sets LEADER: the member that calls itself leader in the highest term; an isolated one may still call itself so.
 find_leader() {
@@ -346,9 +365,9 @@ run_inside() {
     STARTING=1 # what was started is taken back, now at every exit
     exec 8>&-  # from here on the keeper acts at once if the run is killed; until now it would have got in our way
     checkpoint
-    unset "${!ETCDCTL_@}"
-    ETCDCTL_ENDPOINTS=$(command_endpoints)
-    export ETCDCTL_API=3 ETCDCTL_ENDPOINTS ETCDLOCK_TEST_ENDPOINTS=$ETCDCTL_ENDPOINTS CLUSTER_DIR=$DIR
+    export_environment
+    ETCDLOCK_TEST_ENDPOINTS=$(command_endpoints)
+    export ETCDLOCK_TEST_ENDPOINTS CLUSTER_DIR=$DIR
     [ -z "${ETCD:-}" ] || export PATH=$ETCD:$PATH
     # We ignore SIGINT and the command must not; a shell cannot undo that for its children.
     if env --default-signal=INT true 2>/dev/null; then unignore=(env '--default-signal=INT,QUIT'); fi
@@ -373,6 +392,9 @@ parse() {
             -d) DIR=${2:?-d needs a folder}; shift 2 ;;
             --tmpfs) TMPFS=1; shift ;;
             --netns) NETNS=1; shift ;;
+            --tls) TLS=1; shift ;;
+            --auth) AUTH=1; shift ;;
+            --auth-token-ttl) EXTRA_FLAGS+=("--auth-token-ttl=${2:?--auth-token-ttl needs seconds}"); shift 2 ;;
             --etcd-flag) EXTRA_FLAGS+=("${2:?--etcd-flag needs a flag}"); shift 2 ;;
             --etcd-flag=*) EXTRA_FLAGS+=("${1#*=}"); shift ;;
             -h | --help) usage; exit 0 ;;

@@ -5,6 +5,7 @@
 #
 # A line in a live or fault test's first lines says which etcd it wants; none means one member:
 #   /* cluster: 3 */   /* cluster: 3 netns */ (members that can be isolated)   /* cluster: none */
+#   /* cluster: 3 tls */   /* cluster: 1 auth ttl=5 */ (tokens live 5 s)   /* cluster: 1 -- --etcd-flag value */
 # The test finds it in ETCDLOCK_TEST_ENDPOINTS, and kills or pauses members with $ETCDLOCK_TEST_CLUSTER kill M.
 #
 # OUT=build/release  CONFIG=release   the build to test (the Makefile sets both)
@@ -64,15 +65,25 @@ set_up_config() {
 
 # Prints what the test's source asks for: "none", or options of cluster.sh run.
 cluster_options() {
-    local kind=$1 name=$2 wish
+    local kind=$1 name=$2 wish words=() options word
     case $kind in live | fault) ;; *) echo none; return ;; esac
     wish=$(sed -n '1,20s|^/\* cluster: \(.*[^ ]\) *\*/.*|\1|p' "test/$kind/$name.c" 2>/dev/null | head -n 1)
-    case ${wish:-1} in
-        none) echo none ;;
-        1 | 3) echo "-n ${wish:-1} --tmpfs" ;;
-        '1 netns' | '3 netns') echo "-n ${wish% *} --tmpfs --netns" ;;
-        *) echo "unknown wish: $wish" ;;
+    wish=${wish:-1}
+    read -ra words <<<"${wish%% -- *}"
+    case ${words[0]} in
+        none) echo none; return ;;
+        1 | 3) options="-n ${words[0]} --tmpfs" ;;
+        *) echo "unknown wish: $wish"; return ;;
     esac
+    for word in "${words[@]:1}"; do
+        case $word in
+            netns | tls | auth) options+=" --$word" ;;
+            ttl=*) options+=" --auth-token-ttl ${word#*=}" ;;
+            *) echo "unknown wish: $wish"; return ;;
+        esac
+    done
+    [[ $wish != *' -- '* ]] || for word in ${wish#* -- }; do options+=" --etcd-flag=$word"; done
+    echo "$options"
 }
 
 # Runs "$@" with its output in $LOG, so that a signal to us ends it too and is not put off until it is done.
@@ -186,7 +197,7 @@ main() {
     trap 'stop 130' INT
     trap 'stop 143' TERM
     trap 'stop 129' HUP
-    export OUT CONFIG ETCDLOCK_TEST_CLUSTER=$CLUSTER
+    export OUT CONFIG ETCDLOCK_TEST_CLUSTER=$CLUSTER ETCDLOCK_TEST_CLOCK_SHIM=$OUT/test/clock_shim.so
     for kind in "$@"; do
         case $kind in
             unit | sim | live | fault) run_kind "$kind" ;;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "core/auth.h"
+#include "core/commit.h"
 #include "core/list.h"
 #include "core/map.h"
 #include "core/notifier.h"
@@ -31,6 +32,7 @@ typedef struct el_client_settings {
     void *log_arg;
     etcdlock_log_level log_level;
     bool is_threaded;
+    bool is_without_groups; /* every transaction goes out alone: for measuring and for tests */
 } el_client_settings;
 
 typedef struct el_lane_state {
@@ -62,6 +64,7 @@ struct etcdlock_client {
     el_list sessions;
     el_auth auth;
     el_hub hub;
+    el_group group;
     el_notifier notifier;
     pthread_cond_t quiet; /* signalled when a session has ended */
     unsigned dropped_messages;

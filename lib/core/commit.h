@@ -1,8 +1,13 @@
-/* One transaction of one place in a queue, on its way to etcd.
+/* Group commit: the transactions of contenders on their way to etcd.
  *
- * Every enter, try and leave passes through here and nowhere else. Today each of them travels alone;
- * gathering those that come while another is in flight into one outer transaction changes this file only: an
- * answer is already handed out as revision + part, the way a nested one arrives. */
+ * A lone transaction goes out at once. While one is in flight, those that come gather, and go out together as
+ * the nested transactions of one: a Raft commit costs the same for one as for sixty. Every enter, try and
+ * leave passes through here.
+ *
+ * Rules. All of a group happen at one revision, so never two entries of one lock in it: they would tie in the
+ * queue. Leaves come before enters, so that a range in an enter sees the queue as it is afterwards. A group
+ * that etcd refuses has changed nothing; its members are then sent one by one, so that a dead lease or a
+ * denied key fails its own transaction alone. Every transaction can be repeated, so the group can. */
 #ifndef EL_COMMIT_H
 #define EL_COMMIT_H
 
@@ -10,16 +15,18 @@
 #include <stdint.h>
 
 #include "core/error.h"
+#include "core/list.h"
 #include "core/rpc.h"
+#include "core/timer.h"
 #include "transport/transport.h"
 
 struct etcdlock_client;
 typedef struct el_commit el_commit;
 
 typedef enum el_commit_kind {
-    EL_COMMIT_ENTER, /* never two of one lock at one revision: they would tie in its queue */
+    EL_COMMIT_ENTER,
     EL_COMMIT_LEAVE,
-    EL_COMMIT_LOOK, /* reads only */
+    EL_COMMIT_LOOK, /* reads only; always travels alone */
 } el_commit_kind;
 
 typedef struct el_commit_end {
@@ -34,16 +41,45 @@ struct el_commit {
     el_commit_kind kind;
     el_txn_request txn;
     int pinned;     /* LOOK: the one endpoint to ask, once; or EL_ANY_ENDPOINT */
-    el_span folder; /* of the lock's queue */
+    el_span folder; /* of the lock's queue; not for a LOOK */
     void (*done)(el_commit *commit, const el_commit_end *end);
     bool maybe_applied; /* an attempt is unaccounted for: it may have been applied, or may yet be */
     bool is_under_way;
-    el_rpc rpc;
+    bool is_stopped;
+    bool is_alone; /* was in a group that etcd refused */
+    bool is_sent;  /* in a group, or on its own, it has been given to the transport */
+    el_list link;  /* while it gathers */
+    struct el_group *group;
+    el_rpc rpc; /* of a LOOK */
 };
 
+enum { EL_GROUP_MAX = 64 };
+
+/* The gathering place of a client, and the one group in flight. */
+typedef struct el_group {
+    struct etcdlock_client *client;
+    bool is_off;      /* every transaction goes out alone and at once */
+    el_list leaves;   /* gathering */
+    el_list enters;   /* gathering */
+    el_timer stopped; /* some that gather were stopped */
+    unsigned limit;   /* so many nested transactions does this server take; learned from its refusals */
+    bool is_in_flight;
+    unsigned n_members;
+    el_commit *members[EL_GROUP_MAX];
+    el_txn_request txns[EL_GROUP_MAX];
+    el_op ops[EL_GROUP_MAX];
+    el_rpc rpc;
+} el_group;
+
+void el_group_init(struct etcdlock_client *client);
+
+/* Begins; done is called once, never from inside this call. */
 void el_commit_submit(struct etcdlock_client *client, el_commit *commit);
 
-/* No further attempt; done follows soon. */
+/* The owner does not need the outcome any more; done follows as soon as nothing of it is in flight. */
 void el_commit_stop(el_commit *commit);
+
+/* True if it is under way and may already have changed something. */
+bool el_commit_may_have_happened(const el_commit *commit);
 
 #endif

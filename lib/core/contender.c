@@ -74,8 +74,7 @@ static void deadline_passed(el_timer *timer)
 {
     el_contender *contender = EL_CONTAINER(timer, el_contender, deadline);
     el_failure failure;
-    bool is_maybe = contender->commit.is_under_way && contender->commit.kind != EL_COMMIT_LOOK &&
-                    (contender->commit.rpc.maybe_applied || contender->commit.rpc.is_calling);
+    bool is_maybe = el_commit_may_have_happened(&contender->commit);
     if (contender->state == EL_CONTENDER_LEAVING) {
         el_fail(&failure, ETCDLOCK_EUNKNOWN,
                 "unlock: etcd has not answered in time; the entry is removed in the background");

@@ -257,7 +257,8 @@ void el_contender_withdraw(el_contender *contender)
     if (contender->commit.is_under_way) {
         /* An entering write has to be accounted for before its entry can be removed; a look is of no use any
          * more. */
-        if (contender->commit.kind == EL_COMMIT_LOOK) el_commit_stop(&contender->commit);
+        if (contender->commit.kind == EL_COMMIT_LOOK || !contender->commit.is_sent)
+            el_commit_stop(&contender->commit);
         return;
     }
     if (contender->state == EL_CONTENDER_LEAVING || contender->state == EL_CONTENDER_GHOST) return;

@@ -69,7 +69,7 @@ pick_network() {
 }
 
 choose_addresses() {
-    local member number prefix ports=()
+    local member number prefix host=127.0.0.1 ports=()
     lock_claims
     drop_stale_claims
     if [ "$NETNS" = 1 ]; then
@@ -86,7 +86,8 @@ choose_addresses() {
             echo "$prefix.$((4 * member + 2)):2379" >"$DIR/$member/client"
             echo "192.168.255.$member:2380" >"$DIR/$member/peer"
         else
-            echo "127.0.0.1:${ports[2 * member - 2]}" >"$DIR/$member/client"
+            [ "$TLS" = 0 ] || host=127.0.0.$member
+            echo "$host:${ports[2 * member - 2]}" >"$DIR/$member/client"
             echo "127.0.0.1:${ports[2 * member - 1]}" >"$DIR/$member/peer"
         fi
     done

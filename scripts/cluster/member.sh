@@ -51,6 +51,7 @@ program() {
 
 etcdctl() (
     unset "${!ETCDCTL_@}" http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
+    export_etcdctl_credentials
     exec "$(program etcdctl)" --dial-timeout=1s --command-timeout=1s "$@" 2>/dev/null 8>&- 9<&-
 )
 
@@ -73,8 +74,8 @@ exec_member() {
     local member=$1 state=$2 etcd=$3 client peer flags=() wrap=(setsid)
     read_proc "$BASHPID"
     echo "$BASHPID $PROC_START" >"$DIR/$member/pid"
-    client=http://$(<"$DIR/$member/client") peer=http://$(<"$DIR/$member/peer")
-    mapfile -t flags <"$DIR/flags"
+    client=$(client_url "$member") peer=http://$(<"$DIR/$member/peer")
+    mapfile -t flags < <(tls_flags "$member"; cat "$DIR/flags")
     [ ! -s "$DIR/netns" ] || wrap+=(nsenter "--net=/run/netns/$(netns_name "m$member")")
     # etcd reads its settings from ETCD_* too, and would send its peers' traffic through a proxy.
     unset "${!ETCD_@}" http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
@@ -104,7 +105,7 @@ launch_member() {
 # Prints "<member id> <leader id> <raft term>" as member $1 sees it; no leader: id 0.
 member_view() {
     local answer id leader=0 term=0
-    answer=$(etcdctl --endpoints="$(<"$DIR/$1/client")" endpoint status --write-out=json) || return 1
+    answer=$(etcdctl --endpoints="$(client_url "$1")" endpoint status --write-out=json) || return 1
     [[ $answer =~ \"member_id\":([0-9]+) ]] || return 1
     id=${BASH_REMATCH[1]}
     [[ $answer =~ \"leader\":([0-9]+) ]] && leader=${BASH_REMATCH[1]}

@@ -341,14 +341,15 @@ static void stuff_listener(proxy *p)
     proxy_must(connect(p->stuffing, (struct sockaddr *)&p->address, p->address_size) == 0, "proxy: connect");
 }
 
+/* A shutdown while nobody listens would be remembered, and close every connection accepted later. */
 static void set_welcome(proxy *p, proxy_welcome welcome)
 {
     bool listened = p->welcome == PROXY_ACCEPT || p->welcome == PROXY_RESET;
     bool listens = welcome == PROXY_ACCEPT || welcome == PROXY_RESET;
-    if (p->welcome == welcome) return;
+    proxy_welcome old = p->welcome;
     p->welcome = welcome;
-    if (listened && listens) return;
-    end_listening(p);
+    if (old == welcome || (listened && listens)) return;
+    if (old != PROXY_REFUSE) end_listening(p);
     if (p->stuffing >= 0) close(p->stuffing);
     p->stuffing = -1;
     if (welcome == PROXY_IGNORE) stuff_listener(p);
