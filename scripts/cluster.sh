@@ -230,7 +230,13 @@ command_env() (
     require_cluster
     unset "${!ETCDLOCK_TEST_@}"
     export_environment
-    for variable in "${!ETCDCTL_@}" "${!ETCDLOCK_TEST_@}"; do printf 'export %s=%q\n' "$variable" "${!variable}"; done
+    for variable in "${!ETCDCTL_@}" "${!ETCDLOCK_TEST_@}"; do
+        if [[ ${!variable} =~ ^[[:alnum:]_./:,-]*$ ]]; then
+            echo "export $variable=${!variable}"
+        else
+            printf 'export %s=%q\n' "$variable" "${!variable}"
+        fi
+    done
 )
 
 # Sets LEADER: the member that calls itself leader in the highest term; an isolated one may still call itself so.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # lint.sh: everything that keeps the code base well and can be checked without running it. `make lint` calls it.
 #
-#   lint.sh [STEP...]     all steps, or those named: format tidy cppcheck analyzer sizes headers scripts names marks
+#   lint.sh [STEP...]     all steps, or those named: format tidy cppcheck analyzer sizes headers scripts names marks readme
 #
 # CPPFLAGS_FOR_LINT=FLAGS   the include paths and macros the Makefile compiles with (default: -Iinclude -Ilib ...)
 # OUT=build/release         where the build went; the generated headers are in build/gen
@@ -133,6 +133,10 @@ step_names() {
     ! files '*' | grep -E '(^|/)(utils?|commons?|misc|helpers?)(\.[^/]*|/.*)?$' | sed 's/$/: a name that says nothing/'
 }
 
+step_readme() {
+    OUT=${OUT:-build/release} scripts/options-table.sh --check
+}
+
 step_marks() {
     ! files '*.c' '*.h' '*.hpp' '*.sh' '*.proto' '*.map' Makefile '.ci/*' | xargs -r grep -nwE 'TO[D]O|FIX[M]E|XX[X]|HAC[K]'
 }
@@ -153,7 +157,7 @@ run_step() {
 }
 
 main() {
-    local step steps=(format tidy cppcheck analyzer sizes headers scripts names marks)
+    local step steps=(format tidy cppcheck analyzer sizes headers scripts names marks readme)
     case ${1:-} in -h | --help) usage; exit 0 ;; esac
     cd "$ROOT"
     SCRATCH=$(mktemp -d "${TMPDIR:-/tmp}/etcdlock-lint-XXXXXX")
