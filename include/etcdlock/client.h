@@ -3,7 +3,9 @@
  * A client owns one thread for its traffic, one for renewing leases over connections of its own, and, from
  * the first registered callback or log function on, one that runs them. It is safe for use by any number of
  * threads. After fork() it belongs to the parent alone: in the child every function that is given one, or a
- * session or lock made from one, returns ETCDLOCK_EFORKED and touches nothing. */
+ * session or lock made from one, returns ETCDLOCK_EFORKED and touches nothing. A child cannot open a client
+ * of its own if its parent had one before (gRPC cannot be used on both sides of a fork); a program that forks
+ * workers lets each of them open its own afterwards, or execs. */
 #ifndef ETCDLOCK_CLIENT_H
 #define ETCDLOCK_CLIENT_H
 
@@ -60,8 +62,9 @@ typedef struct etcdlock_client_options {
  * the defaults. Connects to nobody yet, so an unreachable cluster is noticed by the first session.
  * Does not block beyond reading the named files. On failure *out is set to NULL.
  * EINVAL: an option is out of its range or malformed, a file's contents are; ENOENT, EACCES, ...: a named
- * file cannot be read; ENOTSUP: an option of etcdctl that this library does not have; ENOMEM; EAGAIN: no
- * thread to be had. etcdlock_error_message names the option and where it was said. */
+ * file cannot be read; ETCDLOCK_EFORKED: a parent process has used a client before the fork; ENOTSUP: an
+ * option of etcdctl that this library does not have; ENOMEM; EAGAIN: no thread to be had.
+ * etcdlock_error_message names the option and where it was said. */
 ETCDLOCK_API int etcdlock_client_open(etcdlock_client **out,
                                       const etcdlock_client_options *options) ETCDLOCK_CHECK_RESULT;
 

@@ -151,11 +151,11 @@ ETCDLOCK_API int etcdlock_mutex_lost_fd(etcdlock_mutex *mutex);
  * For programs written with pthread_mutex_t: replace the prefix `pthread_mutex_` by `etcdlock_mutex_` and
  * name the lock in its initialiser. The first call opens one client and one session for the whole process,
  * from the environment (ETCDCTL_ENDPOINTS and so on, ETCDLOCK_TTL), and a new session when the old one was
- * lost; at normal exit the session is closed. All functions above take such a mutex. In a forked child the
- * first call opens a client of the child's own: a static mutex that the parent holds is not held by the
- * child. With ETCDLOCK_ON_ERROR=abort in the environment a lock or unlock that fails where a pthread program
- * expects no failure (anything but EBUSY, ETIMEDOUT, EDEADLK, EPERM, EINVAL, ECANCELED) prints why and
- * aborts, so that code that ignores results cannot run on without the lock. */
+ * lost; at normal exit the session is closed. All functions above take such a mutex. A child that
+ * is forked before that opens a client of its own; one that is forked later gets ETCDLOCK_EFORKED, and does
+ * not hold what the parent holds. With ETCDLOCK_ON_ERROR=abort in the environment a lock or unlock that fails
+ * where a pthread program expects no failure (anything but EBUSY, ETIMEDOUT, EDEADLK, EPERM, EINVAL,
+ * ECANCELED) prints why and aborts, so that code that ignores results cannot run on without the lock. */
 #define ETCDLOCK_MUTEX_INITIALIZER(name)                                                                     \
     {                                                                                                        \
         name, 0, 0,                                                                                          \

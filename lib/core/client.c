@@ -11,6 +11,7 @@
 #include "core/log.h"
 #include "core/process.h"
 #include "core/session.h"
+#include "transport/closed.h"
 
 /* Beyond the command timeout: for the transport to let go of its calls. */
 static const int64_t close_slack_ns = 500 * EL_MS;
@@ -60,7 +61,6 @@ static void free_client(el_client *client)
     el_hub_destroy(client);
     el_auth_destroy(client);
     el_notifier_destroy(&client->notifier);
-    if (client->transport) client->transport->free(client->transport);
     if (client->free_owner) client->free_owner(client->owner);
     if (client->password) explicit_bzero(client->password, strlen(client->password));
     el_free(client->password);
@@ -77,6 +77,7 @@ static void end_transport(el_client *client)
 {
     pthread_mutex_lock(&client->lock);
     client->state = EL_CLIENT_CLOSED;
+    el_rpc_stop_all(client);
     client->transport->shutdown(client->transport);
     pthread_mutex_unlock(&client->lock);
     for (int lane = 0; lane < EL_LANES; lane++) {
@@ -88,6 +89,14 @@ static void end_transport(el_client *client)
                 (void)el_client_turn(client, (el_lane)lane, true, &ended);
         }
     }
+    /* A request that was pausing between two attempts, or waiting for a token, hears of its end by a timer.
+     */
+    pthread_mutex_lock(&client->lock);
+    for (int lane = 0; lane < EL_LANES; lane++)
+        el_client_fire_rest(client, (el_lane)lane);
+    pthread_mutex_unlock(&client->lock);
+    client->transport->free(client->transport);
+    client->transport = &el_closed_transport;
 }
 
 static void init_locks(el_client *client, bool is_threaded)
@@ -106,11 +115,11 @@ int el_client_new(el_client **out, el_transport *transport, const el_client_sett
     *out = NULL;
     el_client *client = el_alloc(sizeof(*client));
     if (!client) {
-        el_client orphanage = {.transport = transport, .state = EL_CLIENT_CLOSED};
+        el_client orphanage = {.transport = transport};
         pthread_mutex_init(&orphanage.lock, NULL);
+        el_list_init(&orphanage.rpcs);
         end_transport(&orphanage);
         pthread_mutex_destroy(&orphanage.lock);
-        transport->free(transport);
         return ENOMEM;
     }
     client->transport = transport;
@@ -118,6 +127,7 @@ int el_client_new(el_client **out, el_transport *transport, const el_client_sett
     client->generation = el_process_generation();
     init_locks(client, settings->is_threaded);
     el_list_init(&client->sessions);
+    el_list_init(&client->rpcs);
     el_auth_init(client);
     el_hub_init(client);
     el_group_init(client);

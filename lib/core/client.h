@@ -62,6 +62,7 @@ struct etcdlock_client {
     int64_t revision;  /* the highest that a linearizable answer has shown */
     unsigned restores; /* how often it has gone back */
     el_list sessions;
+    el_list rpcs; /* under way */
     el_auth auth;
     el_hub hub;
     el_group group;
@@ -116,6 +117,9 @@ void el_client_take_revision(el_client *client, unsigned restores, int64_t known
  * timer. Returns whether it delivered one; *ended is set once the transport is shut down and the lane is
  * empty. For threads and tests alike; called without the lock. */
 bool el_client_turn(el_client *client, el_lane lane, bool may_wait, bool *ended);
+
+/* Fires what is due on a lane that has ended; its thread is gone. With the lock held. */
+void el_client_fire_rest(el_client *client, el_lane lane);
 
 /* When the lane's next timer is due. */
 int64_t el_client_next_ns(el_client *client, el_lane lane);

@@ -36,6 +36,9 @@ static int open_transport(el_transport **out, const el_options *options)
         .ca_pem = options->ca_pem,
         .cert_pem = options->cert_pem,
         .key_pem = options->key_pem,
+        .ca_file = options->ca_file,
+        .cert_file = options->cert_file,
+        .key_file = options->key_file,
         .keepalive_time_ms = options->keepalive_time_ms,
         .keepalive_timeout_ms = options->keepalive_timeout_ms,
     };
@@ -75,10 +78,14 @@ int etcdlock_client_open(etcdlock_client **out, const etcdlock_client_options *c
     int error = open_client(out, options);
     if (error) {
         free_options(options);
-        return el_publish_new(error, "client_open: %s",
-                              error == EAGAIN   ? "no thread could be started"
-                              : error == ENOMEM ? "out of memory"
-                                                : "the endpoints or TLS files cannot be used");
+        return el_publish_new(
+            error, "client_open: %s",
+            error == ETCDLOCK_EFORKED
+                ? "the parent process had a client before it forked, and gRPC cannot be used on both "
+                  "sides of a fork: open clients after forking only, or exec"
+            : error == EAGAIN ? "no thread could be started"
+            : error == ENOMEM ? "out of memory"
+                              : "the endpoints or TLS files cannot be used");
     }
     (*out)->owner = options;
     (*out)->free_owner = free_options;

@@ -265,6 +265,8 @@ static void entered(el_commit *commit, const el_commit_end *end)
     if (!end->answer) {
         /* Refused, and every attempt is accounted for: there is no entry. */
         if (!contender->may_come_late) contender->is_entry_gone = true;
+        /* The lease is not there: the session is not to find that out at the next renewal only. */
+        if (end->failure.error == ETCDLOCK_ESESSION) el_keepalive_now(contender->session);
         if (el_contender_must_go(contender)) return;
         fail_and_withdraw(contender, &end->failure);
         return;

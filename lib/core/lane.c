@@ -44,6 +44,13 @@ static int64_t fire_due(el_client *client, el_lane_state *state)
     return el_timers_next_ns(&state->timers);
 }
 
+void el_client_fire_rest(el_client *client, el_lane lane)
+{
+    el_lane_state *state = &client->lanes[lane];
+    while (el_timers_next_ns(&state->timers) <= el_now(client))
+        (void)fire_due(client, state);
+}
+
 bool el_client_turn(el_client *client, el_lane lane, bool may_wait, bool *ended)
 {
     el_lane_state *state = &client->lanes[lane];

@@ -1,18 +1,15 @@
 /* Options from files: the JSON file with options, and the contents of files that options name. */
 #include <cjson/cJSON.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/alloc.h"
+#include "core/file.h"
 #include "core/options.h"
 
 enum {
-    CONTENTS_MAX = 1024 * 1024,
-    FIRST_ROOM = 4096,
     SHOWN_MAX = 60, /* bytes of a key that a message shows */
 };
 
@@ -21,47 +18,12 @@ enum {
 
 /* ---- contents ---- */
 
-/* Reads to the end, so that pipes (`<(command)`) work as well; 0 or an error number. */
-static int read_all(int fd, char **contents, size_t *size)
-{
-    char *text = NULL;
-    size_t room = 0;
-    *size = 0;
-    for (;;) {
-        if (*size + 1 >= room) {
-            room = room ? room * 2 : FIRST_ROOM;
-            char *larger = el_realloc(text, room);
-            if (!larger) {
-                el_free(text);
-                return ENOMEM;
-            }
-            text = larger;
-        }
-        ssize_t got = read(fd, text + *size, room - *size - 1);
-        if (got < 0 && errno == EINTR) continue;
-        int error = got < 0 ? errno : 0;
-        if (got > 0) *size += (size_t)got;
-        if (*size > CONTENTS_MAX) error = EFBIG;
-        if (error) {
-            el_free(text);
-            return error;
-        }
-        if (got == 0) break;
-    }
-    text[*size] = '\0';
-    *contents = text;
-    return 0;
-}
-
 int el_option_read_contents(const el_options *options, el_option option, const char *path, char **contents,
                             el_failure *failure)
 {
     char where[EL_WHERE_SIZE];
     size_t size = 0;
-    *contents = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    int error = fd < 0 ? errno : read_all(fd, contents, &size);
-    if (fd >= 0) close(fd);
+    int error = el_file_read(path, contents, &size);
     if (*contents && strlen(*contents) == size) return 0;
     el_free(*contents);
     *contents = NULL;

@@ -31,6 +31,7 @@ static void attempt(el_rpc *rpc);
 static void finish(el_rpc *rpc, el_rpc_end *end)
 {
     rpc->is_under_way = false;
+    el_list_remove(&rpc->link);
     rpc->done(rpc, end);
 }
 
@@ -177,6 +178,10 @@ static void attempt(el_rpc *rpc)
 {
     el_client *client = rpc->client;
     rpc->waiter.ready = token_ready;
+    if (client->state == EL_CLIENT_CLOSED) { /* nobody waits at the transport any more */
+        el_client_timer_set(client, EL_LANE_IO, &rpc->pause, el_now(client));
+        return;
+    }
     if (rpc->request.verb != EL_AUTHENTICATE && !el_auth_is_ready(client, &rpc->waiter)) return;
     int64_t now_ns = el_now(client);
     int64_t limit_ns = now_ns + attempt_limit_ns(rpc);
@@ -202,6 +207,7 @@ void el_rpc_start(el_client *client, el_rpc *rpc)
     rpc->attempts = rpc->refused_tokens = 0;
     rpc->maybe_applied = rpc->is_stopped = false;
     rpc->is_under_way = true;
+    el_list_append(&client->rpcs, &rpc->link);
     rpc->pause.fire = pause_over;
     attempt(rpc);
 }
@@ -216,4 +222,10 @@ void el_rpc_stop(el_rpc *rpc)
     }
     el_list_remove(&rpc->waiter.link);
     el_client_timer_set(rpc->client, EL_LANE_IO, &rpc->pause, el_now(rpc->client));
+}
+
+void el_rpc_stop_all(el_client *client)
+{
+    for (el_list *link = client->rpcs.next; link != &client->rpcs; link = link->next)
+        el_rpc_stop(EL_CONTAINER(link, el_rpc, link));
 }

@@ -44,6 +44,7 @@ struct el_rpc {
     void (*done)(el_rpc *rpc, const el_rpc_end *end); /* exactly once, never from inside start or stop */
 
     struct etcdlock_client *client;
+    el_list link;          /* among the client's, while it is under way */
     el_call call;          /* the attempt under way */
     el_auth_waiter waiter; /* for the auth token */
     el_timer pause;        /* before the next attempt */
@@ -64,5 +65,8 @@ void el_rpc_start(struct etcdlock_client *client, el_rpc *rpc);
 
 /* No further attempt; the one under way is cut short. `done` follows with ECANCELED or what came first. */
 void el_rpc_stop(el_rpc *rpc);
+
+/* The same for all of a client. */
+void el_rpc_stop_all(struct etcdlock_client *client);
 
 #endif

@@ -155,7 +155,7 @@ static void take_ttl(el_session *session, int64_t sent_ns, int64_t ttl_s)
 {
     int64_t margin_ms = 0;
     if (ttl_s > INT64_MAX / EL_S / 4) ttl_s = INT64_MAX / EL_S / 4;
-    if (el_margin_ms(session->asked_margin_ms, ttl_s, &margin_ms)) margin_ms = ttl_s * 1000 / 2;
+    if (el_margin_ms(session->asked_margin_ms, ttl_s, &margin_ms)) margin_ms = ttl_s * 1000 / 2 - 1;
     session->ttl_ns = ttl_s * EL_S;
     session->margin_ns = margin_ms * EL_MS;
     session->renewed_ns = sent_ns;

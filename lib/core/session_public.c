@@ -74,6 +74,14 @@ int etcdlock_session_open(etcdlock_session **out, etcdlock_client *client,
     if (out) *out = NULL;
     if (!out || !client) return el_publish_new(EINVAL, "session_open: %s is NULL", out ? "client" : "out");
     if (el_session_options_resolve(&settings, client->owner, options, &failure)) return el_publish(&failure);
+    int64_t margin_ms;
+    if (el_margin_ms(settings.margin_ms, settings.ttl_s, &margin_ms)) {
+        int64_t asked_ms = settings.margin_ms, ttl_s = settings.ttl_s;
+        el_session_settings_free(&settings);
+        return el_publish_new(
+            EINVAL, "session_open: margin_ms is %lld: it must be less than half of the time to live, %lld s",
+            (long long)asked_ms, (long long)ttl_s);
+    }
     if (el_client_enter(client)) {
         el_fail(&failure, ETCDLOCK_EFORKED, "session_open: the client belongs to the parent process");
     } else {

@@ -2,11 +2,15 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
 #include "core/alloc.h"
+#include "core/process.h"
+#include "etcdlock/error.h"
 #include "transport/grpc_call.h"
+#include "transport/grpc_credentials.h"
 #include "transport/grpc_lane.h"
 #include "transport/grpc_watch.h"
 
@@ -14,7 +18,7 @@ typedef struct grpc_transport {
     el_transport table; /* first: the caller's handle */
     el_grpc_lane lanes[EL_LANES];
     el_grpc_endpoint *endpoints;
-    grpc_channel_credentials *credentials;
+    el_grpc_credentials credentials;
     int64_t keepalive_time_ms;
     int64_t keepalive_timeout_ms;
 } grpc_transport;
@@ -42,6 +46,14 @@ static uint64_t random_bits(el_transport *t)
     return bits;
 }
 
+/* Connections that stand are left alone when the files change. */
+static bool is_outdated(grpc_transport *self, el_grpc_channel *channel)
+{
+    if (!self->credentials.follows_files || el_grpc_channel_is_ready(channel)) return false;
+    el_grpc_credentials_refresh(&self->credentials);
+    return channel->credentials != self->credentials.generation;
+}
+
 /* A channel costs work and a socket, so a lane opens those it uses. After the shutdown none is opened any
  * more: nothing will be started on it. */
 static el_grpc_channel *channel_of(grpc_transport *self, el_lane lane, unsigned endpoint)
@@ -49,11 +61,14 @@ static el_grpc_channel *channel_of(grpc_transport *self, el_lane lane, unsigned 
     assert(endpoint < self->table.n_endpoints);
     el_grpc_channel *channel = &self->lanes[lane].channels[endpoint];
     int64_t now = el_grpc_now_ns();
-    if (channel->channel && !el_grpc_channel_is_stuck(channel, now)) return channel;
+    if (channel->channel && !el_grpc_channel_is_stuck(channel, now) && !is_outdated(self, channel))
+        return channel;
     if (el_grpc_lane_is_shut(&self->lanes[lane])) return channel;
+    el_grpc_credentials_refresh(&self->credentials);
     el_grpc_channel_close(channel);
-    el_grpc_channel_open(channel, &self->endpoints[endpoint], self->credentials, self->keepalive_time_ms,
-                         self->keepalive_timeout_ms, now);
+    el_grpc_channel_open(channel, &self->endpoints[endpoint], self->credentials.current,
+                         self->keepalive_time_ms, self->keepalive_timeout_ms, now);
+    channel->credentials = self->credentials.generation;
     return channel;
 }
 
@@ -141,17 +156,10 @@ static void free_transport(el_transport *t)
             el_grpc_endpoint_clear(&self->endpoints[i]);
     }
     el_free(self->endpoints);
-    if (self->credentials) grpc_channel_credentials_release(self->credentials);
+    el_grpc_credentials_clear(&self->credentials);
     el_free(self);
     grpc_shutdown();
     errno = saved_errno;
-}
-
-static grpc_channel_credentials *credentials_of(const el_grpc_config *config)
-{
-    if (!config->tls) return grpc_insecure_credentials_create();
-    grpc_ssl_pem_key_cert_pair pair = {.private_key = config->key_pem, .cert_chain = config->cert_pem};
-    return grpc_ssl_credentials_create(config->ca_pem, config->cert_pem ? &pair : NULL, NULL, NULL);
 }
 
 static int fill(grpc_transport *self, const el_grpc_config *config)
@@ -166,8 +174,7 @@ static int fill(grpc_transport *self, const el_grpc_config *config)
         int error = el_grpc_endpoint_set(&self->endpoints[i], config->targets[i]);
         if (error) return error;
     }
-    self->credentials = credentials_of(config);
-    return self->credentials ? 0 : EINVAL;
+    return el_grpc_credentials_init(&self->credentials, config);
 }
 
 static const el_transport TABLE = {
@@ -186,9 +193,19 @@ static const el_transport TABLE = {
     .free = free_transport,
 };
 
+/* gRPC's threads and descriptors do not survive a fork: used again in the child it hangs or aborts (measured
+ * with 1.51, its own fork support needs every thread to be out of it at the fork). */
+static bool is_parents_grpc(void)
+{
+    static atomic_uint first_user; /* the generation of the process that first used it; 0: nobody */
+    unsigned nobody = 0, generation = el_process_generation();
+    return !atomic_compare_exchange_strong(&first_user, &nobody, generation) && nobody != generation;
+}
+
 int el_grpc_transport_new(el_transport **out, const el_grpc_config *config)
 {
     if (config->n_targets == 0 || !config->cert_pem != !config->key_pem) return EINVAL;
+    if (is_parents_grpc()) return ETCDLOCK_EFORKED;
     grpc_transport *self = el_alloc(sizeof *self);
     if (!self) return ENOMEM;
     self->table = TABLE;

@@ -15,9 +15,12 @@ typedef struct el_grpc_config {
     const char *const *targets; /* "host:port", "[v6]:port" or "unix:path" each, already without a scheme */
     unsigned n_targets;         /* at least 1 */
     bool tls;
-    const char *ca_pem;           /* contents, not paths; NULL: the system's roots */
-    const char *cert_pem;         /* client certificate; NULL: none */
-    const char *key_pem;          /* its key; both or neither */
+    const char *ca_pem;    /* contents; NULL: the system's roots */
+    const char *cert_pem;  /* client certificate; NULL: none */
+    const char *key_pem;   /* its key; both or neither */
+    const char *ca_file;   /* where each of them came from: read again before a connection is made, so */
+    const char *cert_file; /* that certificates can be replaced; NULL: they stay as they are */
+    const char *key_file;
     int64_t keepalive_time_ms;    /* HTTP/2 ping on an idle connection; etcd refuses less than 5 s */
     int64_t keepalive_timeout_ms; /* a ping unanswered for so long ends the connection */
 } el_grpc_config;

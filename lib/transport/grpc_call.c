@@ -19,6 +19,7 @@ typedef struct attempt {
     el_grpc_channel *channel;
     el_call *owner;
     el_verb verb;
+    int64_t begun_ns;
     unsigned tags_to_come;
     atomic_uint users; /* gRPC while tags are to come, and the completion until delivered */
     bool reported;     /* the completion has been handed out */
@@ -64,6 +65,8 @@ static void read_reply(attempt *a)
 static void conclude(attempt *a)
 {
     a->status = el_grpc_exchange_status(&a->exchange, a->channel);
+    if (a->status.code == EL_DEADLINE_EXCEEDED && !a->status.not_sent)
+        el_grpc_channel_unanswered(a->channel, a->begun_ns, el_grpc_now_ns());
     if (a->status.code != EL_OK) return;
     if (a->reply) {
         read_reply(a);
@@ -194,6 +197,7 @@ void el_grpc_call_start(el_grpc_lane *lane, el_grpc_channel *channel, el_call *c
         return;
     }
     int64_t now_ns = el_grpc_now_ns();
+    a->begun_ns = now_ns;
     grpc_call *grpc = el_grpc_channel_call(channel, (int)request->verb, lane->queue,
                                            el_grpc_time(call->deadline_ns, now_ns));
     el_grpc_lane_start(lane, &a->running, grpc);

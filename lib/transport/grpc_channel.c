@@ -25,6 +25,9 @@ enum {
 
 static const int64_t REOPEN_INTERVAL_NS = 1000000000;
 
+/* One that is given less time tells nothing about its connection. */
+static const int64_t SILENCE_NS = 500000000;
+
 static const char *const METHODS[EL_GRPC_METHODS] = {
     [EL_TXN] = "/etcdserverpb.KV/Txn",
     [EL_RANGE] = "/etcdserverpb.KV/Range",
@@ -139,6 +142,7 @@ void el_grpc_channel_open(el_grpc_channel *channel, const el_grpc_endpoint *endp
     grpc_channel_args all = {.num_args = sizeof args / sizeof args[0], .args = args};
     channel->opened_ns = now_ns;
     atomic_store_explicit(&channel->failing, false, memory_order_relaxed);
+    atomic_store_explicit(&channel->silent, false, memory_order_relaxed);
     channel->channel = grpc_channel_create(endpoint->uri, credentials, &all);
     for (int i = 0; i < EL_GRPC_METHODS; i++) {
         channel->methods[i] = grpc_channel_register_call(channel->channel, METHODS[i], NULL, NULL);
@@ -159,14 +163,26 @@ grpc_call *el_grpc_channel_call(el_grpc_channel *channel, int method, grpc_compl
                                                channel->methods[method], deadline, NULL);
 }
 
+/* Old calls that end late say nothing about a channel that was opened since. */
+void el_grpc_channel_unanswered(el_grpc_channel *channel, int64_t begun_ns, int64_t now_ns)
+{
+    if (begun_ns < channel->opened_ns || now_ns - begun_ns < SILENCE_NS) return;
+    atomic_store_explicit(&channel->silent, true, memory_order_relaxed);
+}
+
 /* gRPC waits up to two minutes between two looks at a name that did not resolve, keeps an address that has
  * become wrong, and has no option for the first nor a way to cut it short; a new channel looks at once. Only
  * one that fails is replaced, not one that is still connecting: so every attempt to connect has its full
- * time. */
+ * time.
+ *
+ * A connection that was forgotten on the way, by a firewall, say, swallows everything without a word; gRPC's
+ * own probes take keepalive_time and keepalive_timeout to find that out, which may be longer than a lease
+ * lives. */
 bool el_grpc_channel_is_stuck(el_grpc_channel *channel, int64_t now_ns)
 {
+    if (now_ns - channel->opened_ns < REOPEN_INTERVAL_NS) return false;
+    if (atomic_load_explicit(&channel->silent, memory_order_relaxed)) return true;
     return atomic_load_explicit(&channel->failing, memory_order_relaxed) &&
-           now_ns - channel->opened_ns >= REOPEN_INTERVAL_NS &&
            grpc_channel_check_connectivity_state(channel->channel, false) == GRPC_CHANNEL_TRANSIENT_FAILURE;
 }
 

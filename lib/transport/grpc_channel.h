@@ -25,7 +25,9 @@ typedef struct el_grpc_channel {
     grpc_channel *channel; /* NULL: not used yet */
     void *methods[EL_GRPC_METHODS];
     atomic_bool failing; /* the last call ended for want of a connection */
-    int64_t opened_ns;
+    atomic_bool silent;  /* the last call was sent and not answered in good time */
+    _Atomic int64_t opened_ns;
+    unsigned credentials; /* the generation of those it was opened with */
 } el_grpc_channel;
 
 /* From "host:port", "[v6]:port" or "unix:path". 0 or ENOMEM; free with el_grpc_endpoint_clear in both cases.
@@ -43,8 +45,11 @@ void el_grpc_channel_close(el_grpc_channel *channel); /* also of one never opene
 grpc_call *el_grpc_channel_call(el_grpc_channel *channel, int method, grpc_completion_queue *queue,
                                 gpr_timespec deadline);
 
-/* Whether the channel fails and has had its time: then it should be closed and opened anew. Calls still in
- * flight on it are not disturbed by more than they are already. */
+/* A call of the channel, or a watch stream, begun then, has been waited for in vain. */
+void el_grpc_channel_unanswered(el_grpc_channel *channel, int64_t begun_ns, int64_t now_ns);
+
+/* Whether the channel fails or is silent and has had its time: then it should be closed and opened anew.
+ * Calls still in flight on it are not disturbed by more than they are already. */
 bool el_grpc_channel_is_stuck(el_grpc_channel *channel, int64_t now_ns);
 
 /* Whether a connection is there, so that a call started now goes out at once. */

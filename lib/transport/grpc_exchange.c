@@ -112,6 +112,7 @@ el_status el_grpc_exchange_status(el_grpc_exchange *exchange, el_grpc_channel *c
     el_status status = {.code = code_of(exchange->code), .message = ""};
     if (status.code == EL_OK) {
         atomic_store_explicit(&channel->failing, false, memory_order_relaxed);
+        atomic_store_explicit(&channel->silent, false, memory_order_relaxed);
         return status;
     }
     exchange->message = c_string(exchange->details);

@@ -28,6 +28,7 @@ typedef struct stream {
     el_grpc_lane *lane;
     el_grpc_channel *channel;
     el_watch_stream *owner;
+    int64_t begun_ns;
     el_status status; /* of `closed` */
 
     pthread_mutex_t mutex; /* guards what follows, between the lane's thread and the client's */
@@ -319,6 +320,7 @@ void el_grpc_watch_open(el_grpc_lane *lane, el_grpc_channel *channel, el_watch_s
         close_unstarted(s, el_grpc_closed_status);
         return;
     }
+    s->begun_ns = el_grpc_now_ns();
     gpr_timespec never = el_grpc_time(INT64_MAX, 0);
     el_grpc_lane_start(lane, &s->running, el_grpc_channel_call(channel, EL_GRPC_WATCH, lane->queue, never));
     pthread_mutex_lock(&s->mutex);
@@ -367,5 +369,7 @@ void el_grpc_watch_close(el_grpc_lane *lane, el_watch_stream *owner)
 {
     if (el_grpc_lane_is_starved_stream(lane, owner)) return;
     stream *s = owner->impl;
+    /* A stream is closed because it does not answer, or because its member does not. */
+    el_grpc_channel_unanswered(s->channel, s->begun_ns, el_grpc_now_ns());
     el_grpc_lane_cancel(lane, &s->running);
 }

@@ -1,6 +1,7 @@
-/* fork(): the child of a process that uses the library never speaks for its parent, and can use its own. */
+/* fork(): the child of a process that uses the library never speaks for its parent. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "support/child.h"
@@ -71,6 +72,7 @@ END_TEST
 
 static void lock_own(child *parent, void *arg)
 {
+    child_receive(parent);
     party p = party_open(arg, 0);
     ck_assert_int_eq(etcdlock_mutex_trylock(p.mutex), EBUSY);
     child_send(parent, 0);
@@ -81,15 +83,16 @@ static void lock_own(child *parent, void *arg)
     _exit(EXIT_SUCCESS);
 }
 
-/* A child opens a client of its own and queues behind its parent. */
+/* A child that was forked before its parent opened a client opens its own and queues behind it. */
 START_TEST(own_client)
 {
     const char *name = live_name("a");
-    party p = party_open(name, 0);
     child c;
+    child_start(&c, lock_own, (void *)(uintptr_t)name);
+    party p = party_open(name, 0);
     ck_assert_int_eq(etcdlock_mutex_lock(p.mutex), 0);
     int64_t token = (int64_t)etcdlock_mutex_token(p.mutex);
-    child_start(&c, lock_own, (void *)(uintptr_t)name);
+    child_send(&c, 0);
     child_receive(&c);
     party_await_queue(&p, name, 2);
     ck_assert_int_eq(etcdlock_mutex_unlock(p.mutex), 0);
@@ -99,16 +102,40 @@ START_TEST(own_client)
 }
 END_TEST
 
-static void lock_in_grandchild(child *parent, void *arg)
+static void fail_to_open(child *parent, void *arg)
+{
+    etcdlock_client_options options = live_options();
+    etcdlock_client *client;
+    (void)parent, (void)arg;
+    ck_assert_int_eq(etcdlock_client_open(&client, &options), ETCDLOCK_EFORKED);
+    ck_assert_ptr_null(client);
+    ck_assert_ptr_nonnull(strstr(etcdlock_error_message(), "before it forked"));
+    _exit(EXIT_SUCCESS);
+}
+
+/* A child whose parent had a client before is told that it cannot have one, instead of hanging in gRPC; also
+ * when the parent has closed it meanwhile. */
+START_TEST(late_child)
+{
+    party p = party_open(live_name("a"), 0);
+    child c;
+    child_start(&c, fail_to_open, NULL);
+    child_end(&c);
+    party_close(&p);
+    child_start(&c, fail_to_open, NULL);
+    child_end(&c);
+}
+END_TEST
+
+static void use_parents_static(child *parent, void *arg)
 {
     (void)arg;
     ck_assert_uint_eq(etcdlock_mutex_token(&lock), 0);
     ck_assert_int_eq(etcdlock_mutex_unlock(&lock), EPERM);
-    ck_assert_int_eq(etcdlock_mutex_trylock(&lock), EBUSY);
+    ck_assert_int_eq(etcdlock_mutex_trylock(&lock), ETCDLOCK_EFORKED);
+    ck_assert_int_eq(etcdlock_mutex_lock(&lock), ETCDLOCK_EFORKED);
     child_send(parent, 0);
-    ck_assert_int_eq(etcdlock_mutex_lock_for(&lock, 20000), 0);
-    child_send(parent, (int64_t)etcdlock_mutex_token(&lock));
-    ck_assert_int_eq(etcdlock_mutex_unlock(&lock), 0);
+    _exit(EXIT_SUCCESS);
 }
 
 static void lock_and_fork(child *parent, void *arg)
@@ -117,16 +144,15 @@ static void lock_and_fork(child *parent, void *arg)
     child c;
     ck_assert_int_eq(etcdlock_mutex_lock(&lock), 0);
     int64_t token = (int64_t)etcdlock_mutex_token(&lock);
-    child_start(&c, lock_in_grandchild, NULL);
+    child_start(&c, use_parents_static, NULL);
     child_receive(&c);
+    child_end(&c);
     ck_assert_int_eq((int64_t)etcdlock_mutex_token(&lock), token);
     ck_assert_int_eq(etcdlock_mutex_unlock(&lock), 0);
-    ck_assert_int_gt(child_receive(&c), token);
-    child_end(&c);
     child_send(parent, 0);
 }
 
-/* A static mutex that the parent holds is not held by the child, which can lock it in its turn. */
+/* A static mutex that the parent holds is not held by the child, which can do nothing with it. */
 START_TEST(drop_in)
 {
     child c;
@@ -141,6 +167,7 @@ END_TEST
 static void exit_at_once(child *parent, void *arg)
 {
     (void)parent, (void)arg;
+    exit(EXIT_SUCCESS);
 }
 
 static void fork_and_go_on(child *parent, void *arg)
@@ -173,6 +200,7 @@ int main(void)
     Suite *suite = live_suite("fork", &cases, 40);
     tcase_add_test(cases, handles);
     tcase_add_test(cases, own_client);
+    tcase_add_test(cases, late_child);
     tcase_add_test(cases, drop_in);
     tcase_add_test(cases, silent_child);
     return live_run(suite);
