@@ -26,11 +26,22 @@ uint64_t el_random(const el_client *client)
     return client->transport->random(client->transport);
 }
 
+/* What this thread had asked for before it came in. */
+static _Thread_local int cancel_state;
+
 int el_client_enter(el_client *client)
 {
+    int state;
     if (client->generation != el_process_generation()) return ETCDLOCK_EFORKED;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
     pthread_mutex_lock(&client->lock);
+    cancel_state = state;
     return 0;
+}
+
+int el_client_cancel_state(void)
+{
+    return cancel_state;
 }
 
 /* ---- making ----------------------------------------------------------------------------------------------
@@ -153,11 +164,17 @@ int el_client_new(el_client **out, el_transport *transport, const el_client_sett
 /* ---- ending ----------------------------------------------------------------------------------------------
  */
 
-void el_client_leave(el_client *client)
+static void unlock_and_free_if_last(el_client *client)
 {
     bool is_last = client->references == 0;
     pthread_mutex_unlock(&client->lock);
     if (is_last) free_client(client);
+}
+
+void el_client_leave(el_client *client)
+{
+    unlock_and_free_if_last(client);
+    pthread_setcancelstate(cancel_state, NULL);
 }
 
 static bool any_revoking(const el_client *client)
@@ -168,12 +185,12 @@ static bool any_revoking(const el_client *client)
     return false;
 }
 
-static void end_sessions(el_client *client, int error, const char *reason)
+static void end_sessions(el_client *client, bool opening_too, int error, const char *reason)
 {
     for (el_list *link = client->sessions.next; link != &client->sessions;) {
         el_session *session = EL_CONTAINER(link, el_session, link);
         el_session_ref(session);
-        el_session_end(session, error, reason);
+        if (opening_too || session->phase != EL_SESSION_OPENING) el_session_end(session, error, reason);
         link = link->next;
         el_session_unref(session);
     }
@@ -191,7 +208,8 @@ void el_client_take_revision(el_client *client, unsigned restores, int64_t known
     el_log(client, ETCDLOCK_LOG_ERROR,
            "etcd's revision went back from %lld to %lld: it was restored from a snapshot",
            (long long)known_revision, (long long)revision);
-    end_sessions(client, ETCDLOCK_ESESSION,
+    /* One that is being opened has no lease yet, or finds at its first renewal that it is gone. */
+    end_sessions(client, false, ETCDLOCK_ESESSION,
                  "etcd was restored from a snapshot: its revision went back, fencing tokens start lower");
 }
 
@@ -225,7 +243,7 @@ int el_client_close(el_client *client)
 {
     pthread_mutex_lock(&client->lock);
     client->state = EL_CLIENT_CLOSING;
-    end_sessions(client, ECANCELED, "the client was closed");
+    end_sessions(client, true, ECANCELED, "the client was closed");
     if (client->lanes[EL_LANE_IO].is_running) await_revokes(client);
     int result = all_revoked(client) ? 0 : ETCDLOCK_EUNKNOWN;
     pthread_mutex_unlock(&client->lock);
@@ -235,7 +253,7 @@ int el_client_close(el_client *client)
     pthread_mutex_lock(&client->lock);
     el_notifier_stop(&client->notifier);
     client->references--;
-    el_client_leave(client);
+    unlock_and_free_if_last(client);
     return result;
 }
 

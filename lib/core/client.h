@@ -12,6 +12,7 @@
 
 #include "core/auth.h"
 #include "core/commit.h"
+#include "core/doubt.h"
 #include "core/list.h"
 #include "core/map.h"
 #include "core/notifier.h"
@@ -61,6 +62,7 @@ struct etcdlock_client {
     unsigned endpoint; /* the one in use on the I/O lane */
     int64_t revision;  /* the highest that a linearizable answer has shown */
     unsigned restores; /* how often it has gone back */
+    el_doubt doubt;    /* whether it has now */
     el_list sessions;
     el_list rpcs; /* under way */
     el_auth auth;
@@ -94,10 +96,13 @@ int el_client_new(el_client **out, el_transport *transport, const el_client_sett
  * 0 or ETCDLOCK_EUNKNOWN. */
 int el_client_close(el_client *client);
 
-/* 0 with the lock taken, or ETCDLOCK_EFORKED. */
+/* 0 with the lock taken, or ETCDLOCK_EFORKED. Until it leaves the thread cannot be cancelled: gRPC is C++
+ * that makes system calls, and a cancellation in one of them would end the process. */
 int el_client_enter(el_client *client);
 /* Releases the lock, and frees the client if the last reference is gone. */
 void el_client_leave(el_client *client);
+/* The cancel state that the thread had before it entered, for a wait that may be cancelled. */
+int el_client_cancel_state(void);
 
 int64_t el_now(const el_client *client);
 uint64_t el_random(const el_client *client);

@@ -75,7 +75,10 @@ int etcdlock_client_open(etcdlock_client **out, const etcdlock_client_options *c
         el_free(options);
         return el_publish(&failure);
     }
+    int cancel_state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     int error = open_client(out, options);
+    pthread_setcancelstate(cancel_state, NULL);
     if (error) {
         free_options(options);
         return el_publish_new(
@@ -98,7 +101,7 @@ int etcdlock_client_close(etcdlock_client *client)
     if (el_client_enter(client))
         return el_publish_new(ETCDLOCK_EFORKED, "client_close: the client belongs to the parent process");
     bool is_callback = el_notifier_is_here(&client->notifier);
-    pthread_mutex_unlock(&client->lock);
+    el_client_leave(client);
     if (is_callback)
         return el_publish_new(
             EDEADLK, "client_close: called from one of the client's callbacks, which it would wait for");

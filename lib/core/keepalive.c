@@ -4,6 +4,7 @@
 
 #include "core/backoff.h"
 #include "core/log.h"
+#include "core/queue.h"
 #include "core/session.h"
 
 static const int64_t hedge_min_ns = 100 * EL_MS;
@@ -46,6 +47,8 @@ static void answered(el_session *session, const el_renewal *renewal, const el_an
                        "etcd says that the lease is gone: it expired or was revoked");
         return;
     }
+    const el_queue *queue = el_queue_any(session);
+    if (queue) el_doubt_revision(client, answer->revision, queue->folder);
     if (renewal->sent_ns <= session->renewed_ns) return;
     if (keepalive->attempts > 1 && renewal->call.endpoint != keepalive->endpoint) {
         unsigned silent = keepalive->endpoint % client->transport->n_endpoints;

@@ -47,6 +47,15 @@ el_queue *el_queue_get(el_session *session, const char *name)
     return made;
 }
 
+el_queue *el_queue_any(const el_session *session)
+{
+    const el_map *queues = &session->queues;
+    for (size_t i = 0; i < queues->n_buckets; i++) {
+        if (queues->buckets[i]) return EL_CONTAINER(queues->buckets[i], el_queue, link);
+    }
+    return NULL;
+}
+
 void el_queue_ref(el_queue *queue)
 {
     queue->references++;

@@ -30,6 +30,8 @@ typedef struct el_queue {
 /* Finds or makes it; takes a reference to it and, through it, to the session. NULL if memory runs out. The
  * name has been checked. */
 el_queue *el_queue_get(el_session *session, const char *name);
+/* One of those that are in use through the session; NULL if there is none. Takes no reference. */
+el_queue *el_queue_any(const el_session *session);
 void el_queue_ref(el_queue *queue);
 void el_queue_unref(el_queue *queue);
 

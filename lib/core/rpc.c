@@ -111,6 +111,7 @@ static void end_without_answer(el_rpc *rpc, const el_verdict *verdict, const el_
 
 static bool is_linearizable(const el_request *request)
 {
+    if (request->verb == EL_LEASE_GRANT) return true;
     if (request->verb == EL_RANGE) return !request->range.serializable;
     if (request->verb != EL_TXN) return false;
     /* A transaction is answered by the member alone only if all it does is serializable reads. */

@@ -38,13 +38,10 @@ static void revoked(el_session *session)
 
 static void await(el_session *session, waiter *w)
 {
-    int cancel_state;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     session->waiter = w;
     while (!w->is_done)
         pthread_cond_wait(&w->changed, &session->client->lock);
     session->waiter = NULL;
-    pthread_setcancelstate(cancel_state, NULL);
 }
 
 static int open_session(el_session **out, el_client *client, const el_session_settings *settings,

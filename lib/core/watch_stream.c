@@ -156,6 +156,8 @@ static void take_message(el_watch_stream *stream, const el_watch_message *messag
         return;
     }
     if (message->created) {
+        el_span key = {watch->key, watch->key_size};
+        if (hub->failures > 0) el_doubt_revision(hub->client, message->revision, key);
         hub->failures = 0;
         watch->is_ready = true;
         watch->from_revision = message->revision;

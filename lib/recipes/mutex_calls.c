@@ -42,9 +42,12 @@ static void give_up(void *argument)
 
 static void await(waiter *w)
 {
+    int inside;
     pthread_cleanup_push(give_up, w);
+    pthread_setcancelstate(el_client_cancel_state(), &inside);
     while (!w->is_done)
         pthread_cond_wait(&w->changed, &w->client->lock);
+    pthread_setcancelstate(inside, NULL);
     pthread_cleanup_pop(0);
 }
 
@@ -148,18 +151,15 @@ int etcdlock_mutex_unlock(etcdlock_mutex *handle)
     el_mutex *mutex;
     waiter w = {.is_done = false};
     bool is_over;
-    int cancel_state;
     if (enter(handle, false, &mutex, &w.failure)) return el_dropin_judge(handle, "unlock", &w.failure);
     w.client = mutex->client;
     int error = el_mutex_begin_unlock(mutex, el_process_thread(), wake, &w, &is_over, &w.failure);
     if (!error && !is_over) {
         /* As pthread_mutex_unlock this is no cancellation point: a thread that ends must have unlocked. */
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
         pthread_cond_init(&w.changed, NULL);
         while (!w.is_done)
             pthread_cond_wait(&w.changed, &w.client->lock);
         pthread_cond_destroy(&w.changed);
-        pthread_setcancelstate(cancel_state, NULL);
     }
     el_client_leave(w.client);
     return el_dropin_judge(handle, "unlock", &w.failure);

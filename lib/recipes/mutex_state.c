@@ -158,7 +158,6 @@ int etcdlock_mutex_ensure(etcdlock_mutex *handle, int64_t min_ms)
 {
     el_failure failure;
     el_mutex *mutex;
-    int cancel_state;
     if (min_ms < 0)
         return el_publish_new(EINVAL, "ensure: min_ms is %lld, must not be negative", (long long)min_ms);
     if (el_dropin_resolve(handle, false, &mutex, &failure)) return el_publish(&failure);
@@ -166,9 +165,7 @@ int etcdlock_mutex_ensure(etcdlock_mutex *handle, int64_t min_ms)
         return el_publish_new(ETCDLOCK_EFORKED,
                               "ensure: the mutex was made before fork() and belongs to the parent");
     failure.error = 0;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     (void)ensure(mutex, min_ms, &failure);
-    pthread_setcancelstate(cancel_state, NULL);
     el_client_leave(mutex->client);
     return el_publish(&failure);
 }

@@ -116,7 +116,6 @@ static void done(el_rpc *rpc, const el_rpc_end *end)
 
 static void ask(el_client *client, query *q, el_span folder_end)
 {
-    int cancel_state;
     q->rpc = (el_rpc){
         .request = {.verb = EL_RANGE,
                     .range = {.key = q->folder, .range_end = folder_end, .sort = EL_SORT_CREATE_ASCENDING}},
@@ -124,13 +123,11 @@ static void ask(el_client *client, query *q, el_span folder_end)
         .deadline_ns = el_now(client) + client->command_timeout_ns,
         .done = done,
     };
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     pthread_cond_init(&q->changed, NULL);
     el_rpc_start(client, &q->rpc);
     while (!q->is_done)
         pthread_cond_wait(&q->changed, &client->lock);
     pthread_cond_destroy(&q->changed);
-    pthread_setcancelstate(cancel_state, NULL);
 }
 
 int etcdlock_queue_get(etcdlock_queue **out, etcdlock_client *client, const char *name)

@@ -2,13 +2,15 @@
 
 #include <arpa/inet.h>
 #include <check.h>
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { CONNECTIONS_MAX = 64 };
+enum { CONNECTIONS_MAX = 64, DIAL_MS = 500, HEAR_MS = 2000 };
 
 static void answer(echo *e, struct pollfd *from)
 {
@@ -63,4 +65,58 @@ void echo_stop(echo *e)
     shutdown(e->listener, SHUT_RDWR);
     pthread_join(e->thread, NULL);
     close(e->listener);
+}
+
+int echo_dial(const char *endpoint)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    const char *colon = strrchr(endpoint, ':');
+    int error = 0;
+    socklen_t size = sizeof error;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons((uint16_t)atoi(colon + 1));
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    ck_assert_int_ge(fd, 0);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0) return fd;
+    error = errno;
+    if (error == EINPROGRESS) {
+        struct pollfd ready = {.fd = fd, .events = POLLOUT};
+        if (poll(&ready, 1, DIAL_MS) == 1) {
+            getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+        } else {
+            error = ETIMEDOUT;
+        }
+    }
+    if (error == 0) return fd;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+void echo_say(int fd, const char *text)
+{
+    ck_assert_int_eq(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+}
+
+const char *echo_hear(int fd, size_t wanted, int ms)
+{
+    static char text[128];
+    size_t n = 0;
+    while (n < wanted) {
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        if (poll(&ready, 1, ms) != 1) break;
+        ssize_t got = recv(fd, text + n, wanted - n, 0);
+        if (got <= 0) {
+            text[n++] = got == 0 ? '|' : '!';
+            break;
+        }
+        n += (size_t)got;
+    }
+    text[n] = '\0';
+    return text;
+}
+
+void echo_expect(int fd, const char *text)
+{
+    ck_assert_str_eq(echo_hear(fd, strlen(text), HEAR_MS), text);
 }

@@ -29,25 +29,49 @@ void etcdctl_use_user(const char *text)
     user = text;
 }
 
+enum { VARIABLES = 8, VARIABLE_ROOM = 1024 };
+
+/* The list of "NAME=value", which ends with NULL. */
+typedef struct surroundings {
+    char text[VARIABLES][VARIABLE_ROOM];
+    char *list[VARIABLES + 1];
+    int n;
+} surroundings;
+
+static void add(surroundings *s, const char *name, const char *value)
+{
+    if (!value) return;
+    ck_assert_int_lt(s->n, VARIABLES);
+    snprintf(s->text[s->n], VARIABLE_ROOM, "%s=%s", name, value);
+    s->list[s->n] = s->text[s->n];
+    s->n++;
+}
+
+/* Where the cluster has users, etcdctl is root. */
+static const char *who(void)
+{
+    if (user) return user;
+    return getenv("ETCDLOCK_TEST_USER") ? "root:rootpw" : NULL;
+}
+
 /* Variables of the case itself, such as ETCDCTL_USER, must not reach it. */
 static pid_t start(char **words, int *output)
 {
-    char variable[1024];
-    char path[1024];
-    char who[128];
-    char *environment[] = {variable, path, user ? who : NULL, NULL};
+    surroundings with = {.n = 0};
     posix_spawn_file_actions_t actions;
     int ends[2];
     pid_t pid;
-    snprintf(variable, sizeof variable, "ETCDCTL_ENDPOINTS=%s",
-             endpoints ? endpoints : getenv("ETCDLOCK_TEST_ENDPOINTS"));
-    snprintf(path, sizeof path, "PATH=%s", getenv("PATH"));
-    snprintf(who, sizeof who, "ETCDCTL_USER=%s", user ? user : "");
+    add(&with, "PATH", getenv("PATH"));
+    add(&with, "ETCDCTL_ENDPOINTS", endpoints ? endpoints : getenv("ETCDLOCK_TEST_ENDPOINTS"));
+    add(&with, "ETCDCTL_CACERT", getenv("ETCDLOCK_TEST_CA"));
+    add(&with, "ETCDCTL_CERT", getenv("ETCDLOCK_TEST_CERT"));
+    add(&with, "ETCDCTL_KEY", getenv("ETCDLOCK_TEST_KEY"));
+    add(&with, "ETCDCTL_USER", who());
     ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
     posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
-    ck_assert_int_eq(posix_spawnp(&pid, "etcdctl", &actions, NULL, words, environment), 0);
+    ck_assert_int_eq(posix_spawnp(&pid, "etcdctl", &actions, NULL, words, with.list), 0);
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
     *output = ends[0];

@@ -18,7 +18,8 @@ typedef struct etcdctl_key {
 /* The endpoints to ask from now on; NULL: ETCDLOCK_TEST_ENDPOINTS again. The text is borrowed. */
 void etcdctl_use(const char *endpoints);
 
-/* "name:password" to ask as; NULL: without. The text is borrowed. */
+/* "name:password" to ask as; NULL: as root where the cluster has users, else without. The text is borrowed.
+ */
 void etcdctl_use_user(const char *user);
 
 /* Runs etcdctl with these words, the last one NULL, and fails the case unless it ends well. The output lives

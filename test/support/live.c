@@ -112,6 +112,11 @@ etcdlock_client_options live_options(void)
 {
     etcdlock_client_options options = ETCDLOCK_CLIENT_OPTIONS_INIT;
     options.endpoints = getenv("ETCDLOCK_TEST_ENDPOINTS");
+    options.ca_file = getenv("ETCDLOCK_TEST_CA");
+    options.cert_file = getenv("ETCDLOCK_TEST_CERT");
+    options.key_file = getenv("ETCDLOCK_TEST_KEY");
+    options.user = getenv("ETCDLOCK_TEST_USER");
+    options.password = getenv("ETCDLOCK_TEST_PASSWORD");
     return options;
 }
 

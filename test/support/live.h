@@ -24,7 +24,7 @@ int live_run(Suite *suite);
 const char *live_name(const char *part);
 const char *live_prefix(void);
 
-/* Options that say ETCDLOCK_TEST_ENDPOINTS. */
+/* Options that say ETCDLOCK_TEST_ENDPOINTS, and what that cluster wants for TLS or a user. */
 etcdlock_client_options live_options(void);
 /* "host:port" number i of ETCDLOCK_TEST_ENDPOINTS, from 0; NULL if there are not so many. */
 const char *live_endpoint(int i);
