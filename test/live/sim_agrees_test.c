@@ -10,6 +10,7 @@
 #include <sys/random.h>
 
 #include "support/agree_side.h"
+#include "support/agree_text.h"
 #include "support/sim_memory.h"
 #include "transport/grpc.h"
 
@@ -42,7 +43,7 @@ static void set_up(void)
     config.keepalive_timeout_ms = 5000;
     ck_assert_int_eq(getrandom(&luck, sizeof luck, 0), (int)sizeof luck);
     snprintf(prefix, sizeof prefix, "agree-%016" PRIx64 "/", luck);
-    lease_base = (int64_t)((luck >> 3) | UINT64_C(1) << 62) & ~INT64_C(15);
+    lease_base = (int64_t)(luck >> 16 & ~UINT64_C(15)) | AGREE_LEASE_MARK << 48;
     memset(sides, 0, sizeof sides);
     sides[0].sim = sim_new(NULL);
     sim_faults exact = sim_calm();
@@ -325,7 +326,8 @@ START_TEST(compacted_watch)
     el_op op = put_op("a", 0);
     for (int i = 0; i < 4; i++)
         both_ops(&op, 1);
-    snprintf(command, sizeof command, "env -u ETCDCTL_ENDPOINTS ETCDCTL_API=3 etcdctl --endpoints %s compaction %" PRId64 " >&2",
+    snprintf(command, sizeof command,
+             "env -u ETCDCTL_ENDPOINTS ETCDCTL_API=3 etcdctl --endpoints %s compaction %" PRId64 " >&2",
              endpoint, sides[1].base_revision + 3);
     ck_assert_int_eq(system(command), 0);
     sim_compact(sides[0].sim, sides[0].base_revision + 3);

@@ -90,10 +90,10 @@ static void print_left(agree_text *text, const el_answer *answer)
         agree_print(text, "%" PRId64 " of %" PRId64, answer->lease.ttl_s, answer->lease.granted_ttl_s);
 }
 
-/* An id chosen by the server is its own affair; the tests' ids have this bit. */
+/* An id chosen by the server is its own affair; the tests' ids are negative or bear their mark. */
 static uint64_t shown_id(int64_t id)
 {
-    return id >> 62 ? (uint64_t)id : id != 0;
+    return id < 0 || id >> 48 == AGREE_LEASE_MARK ? (uint64_t)id : id != 0;
 }
 
 void agree_print_answer(agree_text *text, const el_status *status, const el_answer *answer, int64_t base)
