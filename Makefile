@@ -1,6 +1,6 @@
 # libetcdlock: one Makefile for all of it. `make help` lists the targets.
 #
-#   CONFIG=release (default) | asan | ubsan | tsan | valgrind | coverage   each has its own folder under build/
+#   CONFIG=release (default) | asan | ubsan | tsan | valgrind | coverage | fuzz   each has its own folder under build/
 #   V=1 shows the commands; CC, CFLAGS, CPPFLAGS, LDFLAGS, DESTDIR, PREFIX and libdir are honoured.
 
 SHELL := /bin/bash
@@ -11,9 +11,10 @@ MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := all
 
 CONFIG ?= release
-ifeq ($(filter $(CONFIG),release asan ubsan tsan valgrind coverage),)
-$(error CONFIG=$(CONFIG) is not known: use release, asan, ubsan, tsan, valgrind or coverage)
+ifeq ($(filter $(CONFIG),release asan ubsan tsan valgrind coverage fuzz),)
+$(error CONFIG=$(CONFIG) is not known: use release, asan, ubsan, tsan, valgrind, coverage or fuzz)
 endif
+comma := ,
 V ?= 0
 Q := $(if $(filter 1,$(V)),,@)
 
@@ -24,7 +25,16 @@ VERSION   := $(call version_part,MAJOR).$(call version_part,MINOR).$(call versio
 # The number of the binary interface, raised by hand when a linked program would break; not the version.
 SOVERSION := 0
 
-OUT := build/$(CONFIG)
+# CONFIG=fuzz wants clang with libFuzzer; any other compiler makes programs that run the seeds only.
+ifeq ($(CONFIG),fuzz)
+ifeq ($(origin CC),default)
+CC := $(or $(shell command -v clang),gcc)
+endif
+FUZZER := $(shell echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' | \
+            $(CC) -fsanitize=fuzzer,address,undefined -x c -o /dev/null - 2>/dev/null && echo -fsanitize=fuzzer)
+endif
+
+OUT := build/$(CONFIG)$(if $(filter fuzz,$(CONFIG)),$(if $(FUZZER),,-seeds))
 GEN := build/gen
 
 LIB_SOURCES     := $(wildcard lib/core/*.c lib/recipes/*.c lib/transport/*.c)
@@ -34,6 +44,8 @@ CLOCK_SHIM      := $(OUT)/test/clock_shim.so
 EXAMPLES        := $(patsubst examples/%.c,$(OUT)/examples/%,$(wildcard examples/*.c))
 tests_of         = $(patsubst %.c,$(OUT)/%,$(wildcard test/$(1)/*.c))
 ALL_TESTS       := $(foreach kind,unit sim live fault bench,$(call tests_of,$(kind)))
+TORTURE         := $(OUT)/test/torture/torture $(OUT)/test/torture/torture_client
+TORTURE_PARTS   := $(filter-out $(addsuffix .o,$(TORTURE)),$(patsubst %.c,$(OUT)/%.o,$(wildcard test/torture/*.c)))
 LOADER_NAME     := libetcdlock.so.$(SOVERSION)
 STATIC          := $(OUT)/libetcdlock.a
 SHARED          := $(OUT)/libetcdlock.so.$(VERSION)
@@ -65,6 +77,8 @@ CONFIG_FLAGS_asan     := -fsanitize=address -fno-omit-frame-pointer
 CONFIG_FLAGS_ubsan    := -fsanitize=undefined -fno-sanitize-recover=all
 CONFIG_FLAGS_tsan     := -fsanitize=thread -fno-omit-frame-pointer
 CONFIG_FLAGS_coverage := --coverage
+CONFIG_FLAGS_fuzz     := $(if $(FUZZER),-fsanitize=fuzzer-no-link$(comma)address$(comma)undefined -fno-sanitize-recover=all,\
+                           -fsanitize=address) -fno-omit-frame-pointer
 CONFIG_FLAGS          := $(CONFIG_FLAGS_$(CONFIG))
 
 .PHONY: all
@@ -112,6 +126,10 @@ $(OUT)/test/%: $(OUT)/test/%.o $(SUPPORT_OBJECTS) $(STATIC)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(SUPPORT_OBJECTS) $(STATIC) $(LIBS) $(TEST_LIBS)
 
+$(TORTURE): %: %.o $(TORTURE_PARTS) $(SUPPORT_OBJECTS) $(STATIC)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(TORTURE_PARTS) $(SUPPORT_OBJECTS) $(STATIC) $(LIBS) $(TEST_LIBS)
+
 # Without the sanitizers: it is loaded before them.
 $(CLOCK_SHIM): test/support/clock_shim.c
 	@mkdir -p $(@D)
@@ -120,8 +138,19 @@ $(CLOCK_SHIM): test/support/clock_shim.c
 
 $(call tests_of,fault): | $(CLOCK_SHIM)
 
+FUZZ_SHARED := $(addprefix $(OUT)/test/fuzz/,input.o answer_walk.o $(if $(FUZZER),,seeds_main.o))
+
+$(OUT)/test/fuzz/%_fuzz: $(OUT)/test/fuzz/%_fuzz.o $(FUZZ_SHARED) $(STATIC)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(FUZZER) $(ALL_LDFLAGS) -Wl,--as-needed -o $@ $< $(FUZZ_SHARED) $(STATIC) $(LIBS)
+
+MAKE_SEEDS_OBJECTS := $(addprefix $(OUT)/test/,fuzz/make_seeds.o fuzz/seed_messages.o support/codec_samples.o)
+
+$(OUT)/test/fuzz/make_seeds: $(MAKE_SEEDS_OBJECTS) $(STATIC)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,--as-needed -o $@ $(MAKE_SEEDS_OBJECTS) $(STATIC) $(LIBS)
+
 .SECONDARY:
-comma := ,
 
 # ---- the two commands for a new user ----------------------------------------------------------------------
 
@@ -161,8 +190,40 @@ test-live: ## every behaviour of the public headers on real etcd; ETCD=folder ch
 test-fault: ## networks, servers, processes and clocks that fail; not part of `make test`; ETCD=folder as above
 test-install: ## install into an empty folder, compile against it, compare the export list, uninstall
 
+MINUTES ?= 2
+
+.PHONY: torture
+torture: setup ## clients that lock while everything breaks, judged at the end; MINUTES=n (2), SEED=n repeats the faults
+	@$(MAKE) --no-print-directory run-torture
+
+.PHONY: run-torture
+run-torture: $(TORTURE)
+	@BUILD=$(OUT) scripts/torture.sh --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
 .PHONY: build-tests
-build-tests: $(ALL_TESTS) ## compiles the tests without running them
+build-tests: $(ALL_TESTS) $(TORTURE) ## compiles the tests without running them
+
+# ---- bytes from outside, made up --------------------------------------------------------------------------
+
+SECONDS_EACH ?= 20
+
+.PHONY: fuzz
+fuzz: ## libFuzzer on all that reads bytes from outside, SECONDS_EACH=n (20), TARGET=name; finds stay in build/fuzz/findings
+	@scripts/setup.sh --fuzz
+	@$(MAKE) --no-print-directory CONFIG=fuzz run-fuzz
+
+.PHONY: test-fuzz
+test-fuzz: ## the fuzz targets on their seeds and for 5 s each; without clang the seeds only
+	@scripts/setup.sh --fuzz || scripts/setup.sh
+	@$(MAKE) --no-print-directory CONFIG=fuzz SECONDS_EACH=5 run-fuzz
+
+.PHONY: run-fuzz
+run-fuzz: $(if $(TARGET),$(OUT)/test/fuzz/$(TARGET)_fuzz,$(patsubst %.c,$(OUT)/%,$(wildcard test/fuzz/*_fuzz.c)))
+	@OUT=$(OUT) scripts/fuzz.sh $(SECONDS_EACH) $(TARGET)
+
+.PHONY: fuzz-seeds
+fuzz-seeds: $(OUT)/test/fuzz/make_seeds ## writes test/fuzz/seeds anew, from real encodings
+	$(Q)rm -rf test/fuzz/seeds && $< test/fuzz/seeds
 
 # ---- keeping it well --------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # setup.sh: finds what this machine lacks for building libetcdlock, its demo and its tests, and installs it.
 #
-#   setup.sh [--lint]     --lint: the tools of `make lint` as well
+#   setup.sh [--lint] [--fuzz]     --lint: the tools of `make lint` as well; --fuzz: those of `make fuzz`
 #
 # Installs with apt-get, dnf or apk, through sudo when not root. It never asks where there is no terminal. What it
 # cannot install it lists, and exits with 1. Where nothing is missing it says nothing and takes milliseconds.
@@ -84,6 +84,14 @@ find_missing_lint() {
     want_program clang-tidy "make lint" clang-tidy clang-tools-extra clang-extra-tools
     want_program cppcheck "make lint" cppcheck cppcheck cppcheck
     want_program shellcheck "make lint" shellcheck ShellCheck shellcheck
+}
+
+# The runtime of libFuzzer is a package of its own on some systems; only clang knows where it looks for it.
+find_missing_fuzz() {
+    want_program clang "make fuzz" clang clang clang
+    echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' |
+        clang -fsanitize=fuzzer,address,undefined -x c -o /dev/null - >/dev/null 2>&1 ||
+        want libFuzzer "make fuzz" libclang-rt-dev compiler-rt compiler-rt
 }
 
 # ---- installing it ------------------------------------------------------------------------------------------------
@@ -183,17 +191,21 @@ look() {
     hash -r
     find_missing
     [ "$LINT" = 0 ] || find_missing_lint
+    [ "$FUZZ" = 0 ] || find_missing_fuzz
     [ ${#ITEMS[@]} -gt 0 ]
 }
 
 main() {
-    LINT=0
-    case ${1:-} in
-        '') ;;
-        --lint) LINT=1 ;;
-        -h | --help) usage; exit 0 ;;
-        *) say "unknown argument $1; --help explains" >&2; exit 1 ;;
-    esac
+    local argument
+    LINT=0 FUZZ=0
+    for argument in "$@"; do
+        case $argument in
+            --lint) LINT=1 ;;
+            --fuzz) FUZZ=1 ;;
+            -h | --help) usage; exit 0 ;;
+            *) say "unknown argument $argument; --help explains" >&2; exit 1 ;;
+        esac
+    done
     look || exit 0
     announce
     find_manager

@@ -40,8 +40,9 @@ typedef struct etcdlock_client_options {
     const char *endpoints;   /* comma-separated: host:port, http://host:port, https://host:port, unix:path */
     const char *user;        /* "name" or "name:password" */
     const char *password;
-    const char *ca_file;   /* PEM; trust these authorities; not said: the system's */
-    const char *cert_file; /* PEM; client certificate; with key_file */
+    /* Files in PEM format; they are read again before a connection is made, so that they can be replaced. */
+    const char *ca_file;   /* trust these authorities; not said: the system's */
+    const char *cert_file; /* client certificate; with key_file */
     const char *key_file;
     const char *key_prefix;  /* namespace: put before every key as it is, for example "prod/" */
     int64_t dial_timeout_ms; /* one endpoint is given so long to answer a request, then the next is tried */

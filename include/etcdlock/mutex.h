@@ -127,9 +127,9 @@ ETCDLOCK_API uint64_t etcdlock_mutex_token(const etcdlock_mutex *mutex);
 /* Says 0 only if the lock is held by the caller and stays so for at least min_ms more, unless an operator
  * removes it: to be asked before each step of critical work, with the length of that step. If less is left,
  * it renews the session first. Blocks only in that case, at most for what is left, or command_timeout_ms.
- * EPERM: not held; ETCDLOCK_ESESSION, ETCDLOCK_EENTRY: lost; ETIMEDOUT: held, but the renewal did not come
- * through and less than min_ms is left; EINVAL: NULL, negative, or more than the session can ever have left
- * (time to live minus margin); ETCDLOCK_EFORKED. */
+ * EPERM: not held; ETCDLOCK_ESESSION, ETCDLOCK_EENTRY: lost; ECANCELED: the session or client was closed;
+ * ETIMEDOUT: held, but the renewal did not come through and less than min_ms is left; EINVAL: NULL, negative,
+ * or more than the session can ever have left (time to live minus margin); ETCDLOCK_EFORKED. */
 ETCDLOCK_API int etcdlock_mutex_ensure(etcdlock_mutex *mutex, int64_t min_ms) ETCDLOCK_CHECK_RESULT;
 
 /* Milliseconds for which the caller's hold is good without a further renewal; 0 if not held or lost. Does not
@@ -151,7 +151,8 @@ ETCDLOCK_API int etcdlock_mutex_lost_fd(etcdlock_mutex *mutex);
  * For programs written with pthread_mutex_t: replace the prefix `pthread_mutex_` by `etcdlock_mutex_` and
  * name the lock in its initialiser. The first call opens one client and one session for the whole process,
  * from the environment (ETCDCTL_ENDPOINTS and so on, ETCDLOCK_TTL), and a new session when the old one was
- * lost; at normal exit the session is closed. All functions above take such a mutex. A child that
+ * lost; at normal exit the session is closed. Where a session has to be opened, a call takes up to
+ * command_timeout_ms longer, whatever its own deadline. All functions above take such a mutex. A child that
  * is forked before that opens a client of its own; one that is forked later gets ETCDLOCK_EFORKED, and does
  * not hold what the parent holds. With ETCDLOCK_ON_ERROR=abort in the environment a lock or unlock that fails
  * where a pthread program expects no failure (anything but EBUSY, ETIMEDOUT, EDEADLK, EPERM, EINVAL,

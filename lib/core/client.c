@@ -95,9 +95,9 @@ static void end_transport(el_client *client)
         if (client->lanes[lane].is_running) {
             el_lane_join(client, (el_lane)lane);
         } else {
-            bool ended = false;
-            while (!ended)
-                (void)el_client_turn(client, (el_lane)lane, true, &ended);
+            bool has_ended = false;
+            while (!has_ended)
+                (void)el_client_turn(client, (el_lane)lane, true, &has_ended);
         }
     }
     /* A request that was pausing between two attempts, or waiting for a token, hears of its end by a timer.
@@ -105,9 +105,11 @@ static void end_transport(el_client *client)
     pthread_mutex_lock(&client->lock);
     for (int lane = 0; lane < EL_LANES; lane++)
         el_client_fire_rest(client, (el_lane)lane);
-    pthread_mutex_unlock(&client->lock);
-    client->transport->free(client->transport);
+    /* Under the lock: other threads still ask it for the time. */
+    el_transport *ended = client->transport;
     client->transport = &el_closed_transport;
+    pthread_mutex_unlock(&client->lock);
+    ended->free(ended);
 }
 
 static void init_locks(el_client *client, bool is_threaded)

@@ -12,6 +12,9 @@
 /* A fast uncontended cycle is over before this and pays for no watch of its own key. */
 static const int64_t own_after_ns = 50 * EL_MS;
 
+/* After its watch was refused, or there was no memory for it. */
+static const int64_t own_again_ns = 2 * EL_S;
+
 enum { RENAMES_MAX = 8 };
 
 static void send_enter(el_contender *contender);
@@ -126,7 +129,15 @@ static void own_gone(el_departure *departure, int64_t revision, unsigned endpoin
 
 static void own_failed(el_departure *departure, const el_failure *failure)
 {
-    fail_and_withdraw(EL_CONTAINER(departure, el_contender, own), failure);
+    el_contender *contender = EL_CONTAINER(departure, el_contender, own);
+    if (contender->state != EL_CONTENDER_HELD) {
+        fail_and_withdraw(contender, failure);
+        return;
+    }
+    /* No loss: to etcd the entry is as good as ever, only we would not see it go. */
+    el_log(contender->client, ETCDLOCK_LOG_WARNING, "a lock is held unwatched: %s", failure->text);
+    el_client_timer_set(contender->client, EL_LANE_IO, &contender->own_due,
+                        el_now(contender->client) + own_again_ns);
 }
 
 static void own_settled(el_departure *departure)

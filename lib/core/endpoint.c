@@ -136,11 +136,18 @@ static const char *write_network(char *target, piece all, size_t *size)
     for (char *c = target; *c; c++) {
         if (*c >= 'A' && *c <= 'Z') *c = (char)(*c - 'A' + 'a');
     }
+    /* Only reached by way of http://; as a target it would be a socket's path. */
+    if (strncmp(target, "unix:", 5) == 0) return "its host is called unix: write its address instead";
     return NULL;
 }
 
 static const char *write_unix(char *target, piece path, size_t *size)
 {
+    /* "unix://x" would be a URI with the authority x and no path; to the kernel it is all one slash. */
+    while (path.size > 1 && path.data[0] == '/' && path.data[1] == '/') {
+        path.data++;
+        path.size--;
+    }
     if (path.size == 0) return "it has no path";
     if (path.size >= sizeof(((struct sockaddr_un *)0)->sun_path)) return "its path is longer than 107 bytes";
     for (size_t i = 0; i < path.size; i++) {
@@ -156,13 +163,8 @@ static const char *write_unix(char *target, piece path, size_t *size)
 
 static int refuse(el_failure *failure, const char *where, piece item, const char *reason)
 {
-    char shown[SHOWN_MAX + 1];
-    size_t size = item.size > SHOWN_MAX ? SHOWN_MAX : item.size;
-    /* Messages are one line, whatever was given. */
-    for (size_t i = 0; i < size; i++)
-        shown[i] = iscntrl((unsigned char)item.data[i]) ? '?' : item.data[i];
-    shown[size] = '\0';
-    return el_fail(failure, EINVAL, "%s: endpoint \"%s\": %s", where, shown, reason);
+    int shown_size = item.size > SHOWN_MAX ? SHOWN_MAX : (int)item.size;
+    return el_fail(failure, EINVAL, "%s: endpoint \"%.*s\": %s", where, shown_size, item.data, reason);
 }
 
 static const char *add(el_endpoints *out, char **cursor, piece item, unsigned *plain)

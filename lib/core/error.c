@@ -37,10 +37,19 @@ const char *etcdlock_error_message(void)
     return message;
 }
 
-static int fill(el_failure *failure, int error, const char *format, va_list arguments)
+void el_one_line(char *text)
+{
+    for (; *text; text++) {
+        if ((unsigned char)*text < ' ' || *text == 127) *text = '?';
+    }
+}
+
+__attribute__((format(printf, 3, 0))) static int fill(el_failure *failure, int error, const char *format,
+                                                      va_list arguments)
 {
     failure->error = error;
     vsnprintf(failure->text, sizeof(failure->text), format, arguments);
+    el_one_line(failure->text);
     return error;
 }
 

@@ -10,7 +10,8 @@ typedef struct el_failure {
     char text[360];
 } el_failure;
 
-/* Fills the failure and returns error. NULL for failure: only returns. A longer text is cut. */
+/* Fills the failure and returns error. NULL for failure: only returns. The text is cut to fit, and one line.
+ */
 int el_fail(el_failure *failure, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Makes the failure what etcdlock_error_message() tells the calling thread; returns its error number. Error 0
@@ -19,5 +20,9 @@ int el_publish(const el_failure *failure);
 
 /* The two in one step, for the outermost functions. */
 int el_publish_new(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Makes control characters '?': names, files and etcd's own words must not break a message's line or move a
+ * terminal's cursor. */
+void el_one_line(char *text);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "core/alloc.h"
+#include "core/error.h"
 
 enum { QUEUED_MAX = 1000 };
 
@@ -46,6 +47,7 @@ void el_log(el_client *client, etcdlock_log_level level, const char *format, ...
     va_start(arguments, format);
     vsnprintf(m->text, sizeof(m->text), format, arguments);
     va_end(arguments);
+    el_one_line(m->text);
     if (el_notifier_post(&client->notifier, &m->notice)) {
         el_free(m);
         return;

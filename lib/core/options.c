@@ -253,15 +253,9 @@ int el_option_refuse(const el_options *options, el_option option, el_option_sour
     const el_option_row *row = &el_option_table[option];
     char where[EL_WHERE_SIZE];
     char range[EL_ALLOWED_SIZE];
-    char shown[SHOWN_MAX + 1];
-    snprintf(shown, sizeof(shown), "%s", row->secret ? "(not shown)" : value);
-    /* Messages are one line, whatever was given. */
-    for (char *c = shown; *c; c++) {
-        if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
-    }
-    return el_fail(failure, EINVAL, "%s: %s is refused, allowed is %s",
-                   el_option_where(where, options, option, source), shown,
-                   el_option_allowed(range, option, source));
+    return el_fail(failure, EINVAL, "%s: %.*s is refused, allowed is %s",
+                   el_option_where(where, options, option, source), SHOWN_MAX,
+                   row->secret ? "(not shown)" : value, el_option_allowed(range, option, source));
 }
 
 /* ---- saying ---- */

@@ -1,7 +1,6 @@
 /* Options from files: the JSON file with options, and the contents of files that options name. */
 #include <cjson/cJSON.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,14 +81,8 @@ static int option_of(const char *key)
 
 static int refuse_key(const el_options *options, const char *key, el_failure *failure)
 {
-    char shown[SHOWN_MAX + 1];
-    snprintf(shown, sizeof(shown), "%s", key);
-    /* Messages are one line, whatever was given. */
-    for (char *c = shown; *c; c++) {
-        if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
-    }
-    return el_fail(failure, EINVAL, "%.200s: \"%s\" is no option that a file may say", options->config_file,
-                   shown);
+    return el_fail(failure, EINVAL, "%.200s: \"%.*s\" is no option that a file may say", options->config_file,
+                   SHOWN_MAX, key);
 }
 
 static int read_object(el_options *options, const cJSON *object, el_failure *failure)

@@ -10,9 +10,13 @@
 #define NOT_APPLIED EL_OUTCOME_NOT_APPLIED
 #define MAYBE       EL_OUTCOME_MAYBE
 
+/* What etcd itself says begins so. The same code without it was made on the way, by a proxy, say, which may
+ * have passed the request on. */
+#define BY_ETCD "etcdserver: "
+
 /* The first row whose code and text fit decides; the text is a part of the message, NULL fits all. The texts
- * are those of etcd 3.4 and 3.5. A row says NOT_APPLIED only where etcd answers before it proposes anything;
- * whatever is not known for certain is MAYBE, which costs a look and never a wrong belief. */
+ * are those of etcd 3.4 and 3.5. A row says REFUSED or NOT_APPLIED only where etcd answers before it proposes
+ * anything; whatever is not known for certain is MAYBE, which costs a look and never a wrong belief. */
 static const struct {
     el_code code;
     const char *text;
@@ -27,25 +31,31 @@ static const struct {
     {EL_INVALID_ARGUMENT, "auth store is old", {NOT_APPLIED, EACCES, true, false, true}},
     {EL_INVALID_ARGUMENT, "authentication failed", {REFUSED, EACCES, false, false, false}},
     {EL_INVALID_ARGUMENT, "too many operations", {REFUSED, E2BIG, false, false, false}},
-    {EL_INVALID_ARGUMENT, NULL, {REFUSED, ETCDLOCK_EPROTOCOL, false, false, false}},
+    {EL_INVALID_ARGUMENT, BY_ETCD, {REFUSED, ETCDLOCK_EPROTOCOL, false, false, false}},
+    {EL_INVALID_ARGUMENT, NULL, {MAYBE, ETCDLOCK_EPROTOCOL, false, false, false}},
     {EL_DEADLINE_EXCEEDED, NULL, {MAYBE, ETCDLOCK_EUNREACHABLE, true, true, false}},
     {EL_NOT_FOUND, "lease not found", {REFUSED, ETCDLOCK_ESESSION, false, false, false}},
-    {EL_NOT_FOUND, NULL, {REFUSED, ETCDLOCK_EPROTOCOL, false, false, false}},
-    {EL_ALREADY_EXISTS, NULL, {REFUSED, ETCDLOCK_EPROTOCOL, false, false, false}},
-    {EL_PERMISSION_DENIED, NULL, {REFUSED, EACCES, false, false, false}},
+    {EL_NOT_FOUND, BY_ETCD, {REFUSED, ETCDLOCK_EPROTOCOL, false, false, false}},
+    {EL_NOT_FOUND, NULL, {MAYBE, ETCDLOCK_EPROTOCOL, false, false, false}},
+    {EL_ALREADY_EXISTS, NULL, {MAYBE, ETCDLOCK_EPROTOCOL, false, false, false}},
+    {EL_PERMISSION_DENIED, BY_ETCD, {REFUSED, EACCES, false, false, false}},
+    {EL_PERMISSION_DENIED, NULL, {MAYBE, EACCES, false, false, false}},
     {EL_RESOURCE_EXHAUSTED, "space exceeded", {REFUSED, ENOSPC, false, false, false}},
     {EL_RESOURCE_EXHAUSTED, "too many requests", {NOT_APPLIED, ETCDLOCK_EUNREACHABLE, true, false, false}},
     {EL_RESOURCE_EXHAUSTED, NULL, {MAYBE, ETCDLOCK_EPROTOCOL, true, true, false}},
-    {EL_FAILED_PRECONDITION, NULL, {REFUSED, ETCDLOCK_EPROTOCOL, false, false, false}},
+    {EL_FAILED_PRECONDITION, BY_ETCD, {REFUSED, ETCDLOCK_EPROTOCOL, false, false, false}},
+    {EL_FAILED_PRECONDITION, NULL, {MAYBE, ETCDLOCK_EPROTOCOL, false, false, false}},
     {EL_ABORTED, NULL, {MAYBE, ETCDLOCK_EUNREACHABLE, true, true, false}},
-    {EL_OUT_OF_RANGE, NULL, {REFUSED, ETCDLOCK_EPROTOCOL, false, false, false}},
+    {EL_OUT_OF_RANGE, BY_ETCD, {REFUSED, ETCDLOCK_EPROTOCOL, false, false, false}},
+    {EL_OUT_OF_RANGE, NULL, {MAYBE, ETCDLOCK_EPROTOCOL, false, false, false}},
     /* a gRPC server that is no etcd, or one without this call */
     {EL_UNIMPLEMENTED, NULL, {NOT_APPLIED, ETCDLOCK_EUNREACHABLE, true, true, false}},
     {EL_INTERNAL, NULL, {MAYBE, ETCDLOCK_EPROTOCOL, true, true, false}},
     {EL_UNAVAILABLE, "not supported for learner", {NOT_APPLIED, ETCDLOCK_EUNREACHABLE, true, true, false}},
     {EL_UNAVAILABLE, NULL, {MAYBE, ETCDLOCK_EUNREACHABLE, true, true, false}},
     {EL_DATA_LOSS, NULL, {MAYBE, ETCDLOCK_EPROTOCOL, true, true, false}},
-    {EL_UNAUTHENTICATED, NULL, {NOT_APPLIED, EACCES, true, false, true}},
+    {EL_UNAUTHENTICATED, BY_ETCD, {NOT_APPLIED, EACCES, true, false, true}},
+    {EL_UNAUTHENTICATED, NULL, {MAYBE, EACCES, true, false, true}},
 };
 
 el_verdict el_outcome_of(const el_status *status)

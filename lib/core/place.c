@@ -89,12 +89,21 @@ static const el_range_answer *range_at(const el_txn_answer *answer, size_t i)
     return &answer->answers[i].range;
 }
 
-/* The entry was written at the revision of the answer; without one it would have no token. */
+/* Every entry has one. What is left of a malformed answer is "not known", so that whoever leaves after it
+ * goes by the value. */
+static void check_create_revision(el_view *view)
+{
+    if (view->mine_create_revision > 0) return;
+    view->mine_create_revision = 0;
+    view->is_malformed = true;
+}
+
+/* The entry was written at the revision of the answer. */
 static void read_written(el_view *view)
 {
     view->is_mine_there = view->is_mine_ours = true;
     view->mine_create_revision = view->revision;
-    view->is_malformed = view->revision <= 0;
+    check_create_revision(view);
 }
 
 static void read_mine(const el_place *place, const el_range_answer *mine, el_view *view)
@@ -103,7 +112,7 @@ static void read_mine(const el_place *place, const el_range_answer *mine, el_vie
     view->is_mine_there = true;
     view->mine_create_revision = mine->kvs[0].create_revision;
     view->is_mine_ours = el_span_equal(mine->kvs[0].value, place->value);
-    view->is_malformed = view->mine_create_revision <= 0;
+    check_create_revision(view);
 }
 
 /* The nearest older one among keys sorted by falling create_revision. Keys that are no entries block nobody,
@@ -174,7 +183,10 @@ el_view el_place_read_look(const el_place *place, int64_t revision, const el_txn
         return view;
     }
     view.is_mine_there = mine->n_kvs > 0;
-    if (view.is_mine_there) view.mine_create_revision = mine->kvs[0].create_revision;
+    if (view.is_mine_there) {
+        view.mine_create_revision = mine->kvs[0].create_revision;
+        check_create_revision(&view);
+    }
     view.is_mine_ours = view.mine_create_revision == place->create_revision;
     read_older(place, place->create_revision, folder, &view);
     return view;

@@ -41,7 +41,7 @@ static void finish_with(el_rpc *rpc, int error, const char *detail)
     if (error != ECANCELED && rpc->maybe_applied) error = ETCDLOCK_EUNKNOWN;
     el_fail(&end.failure, error, "%s: %u attempts, the last one at endpoint %u of %u: %s",
             verb_names[rpc->request.verb], rpc->attempts, rpc->call.endpoint + 1,
-            rpc->client->transport->n_endpoints, detail);
+            rpc->client->transport->n_endpoints, error != ECANCELED && rpc->reason[0] ? rpc->reason : detail);
     finish(rpc, &end);
 }
 
@@ -79,10 +79,12 @@ static void pause_then_retry(el_rpc *rpc, bool other_member)
     el_client_timer_set(client, EL_LANE_IO, &rpc->pause, due_ns);
 }
 
-static void describe(char *text, size_t size, const el_status *status)
+/* That time was up says less than why the attempts before it failed. */
+static void remember_reason(el_rpc *rpc, const el_status *status)
 {
-    snprintf(text, size, "%s (gRPC code %d)", status->message[0] ? status->message : "no reason given",
-             (int)status->code);
+    if (status->code == EL_DEADLINE_EXCEEDED && rpc->reason[0]) return;
+    snprintf(rpc->reason, sizeof(rpc->reason), "%s (gRPC code %d)",
+             status->message[0] ? status->message : "no reason given", (int)status->code);
 }
 
 static bool may_retry(const el_rpc *rpc, const el_verdict *verdict)
@@ -96,8 +98,6 @@ static bool may_retry(const el_rpc *rpc, const el_verdict *verdict)
 static void end_without_answer(el_rpc *rpc, const el_verdict *verdict, const el_status *status)
 {
     el_rpc_end end = {.outcome = verdict->outcome, .lease_exists = el_outcome_lease_exists(status)};
-    char text[200];
-    describe(text, sizeof(text), status);
     int error = verdict->error;
     if (must_end(rpc))
         error = ECANCELED;
@@ -105,7 +105,7 @@ static void end_without_answer(el_rpc *rpc, const el_verdict *verdict, const el_
         error = ETCDLOCK_EUNREACHABLE;
     if (error == ETCDLOCK_EUNREACHABLE && rpc->maybe_applied) error = ETCDLOCK_EUNKNOWN;
     el_fail(&end.failure, error, "%s: attempt %u, at endpoint %u of %u: %s", verb_names[rpc->request.verb],
-            rpc->attempts, rpc->call.endpoint + 1, rpc->client->transport->n_endpoints, text);
+            rpc->attempts, rpc->call.endpoint + 1, rpc->client->transport->n_endpoints, rpc->reason);
     finish(rpc, &end);
 }
 
@@ -134,6 +134,7 @@ static void attempt_done(el_call *call, const el_status *status, const el_answer
         finish(rpc, &end);
         return;
     }
+    remember_reason(rpc, status);
     if (verdict.outcome == EL_OUTCOME_MAYBE && rpc->is_write) rpc->maybe_applied = true;
     if (verdict.leave_member && !must_end(rpc))
         el_client_leave_endpoint(rpc->client, call->endpoint, status->message);
@@ -189,8 +190,10 @@ static void attempt(el_rpc *rpc)
     rpc->call.lane = EL_LANE_IO;
     rpc->call.endpoint = rpc->pinned == EL_ANY_ENDPOINT ? client->endpoint : (unsigned)rpc->pinned;
     rpc->call.deadline_ns = limit_ns < rpc->deadline_ns ? limit_ns : rpc->deadline_ns;
-    rpc->call.token.data = client->auth.token;
-    rpc->call.token.size = client->auth.token_size;
+    /* etcd refuses an old token even where a new one is asked for. */
+    bool has_token = rpc->request.verb != EL_AUTHENTICATE;
+    rpc->call.token.data = has_token ? client->auth.token : NULL;
+    rpc->call.token.size = has_token ? client->auth.token_size : 0;
     rpc->call.done = attempt_done;
     assert(rpc->call.deadline_ns < INT64_MAX);
     rpc->token_generation = client->auth.generation;
@@ -207,6 +210,7 @@ void el_rpc_start(el_client *client, el_rpc *rpc)
     rpc->client = client;
     rpc->attempts = rpc->refused_tokens = 0;
     rpc->maybe_applied = rpc->is_stopped = false;
+    rpc->reason[0] = '\0';
     rpc->is_under_way = true;
     el_list_append(&client->rpcs, &rpc->link);
     rpc->pause.fire = pause_over;

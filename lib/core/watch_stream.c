@@ -49,18 +49,14 @@ static void token_ready(el_auth_waiter *waiter, const el_failure *failure)
  * that were asked for before. */
 static void ask(el_hub *hub)
 {
-    const el_watch *any = EL_CONTAINER(hub->all.next, el_watch, all);
+    el_watch *any = EL_CONTAINER(hub->all.next, el_watch, all);
     el_transport *transport = hub->client->transport;
     el_span key = {any->key, any->key_size};
+    /* Each key has its turn, for the permission may have gone for one of them only. */
+    el_list_remove(&any->all);
+    el_list_append(&hub->all, &any->all);
     hub->probe_id = hub->next_id++;
     transport->watch_create(transport, &hub->stream, hub->probe_id, key, 0);
-}
-
-static void take_answer(el_hub *hub, const el_watch_message *message)
-{
-    hub->probe_id = 0;
-    if (!message->canceled)
-        hub->client->transport->watch_cancel(hub->client->transport, &hub->stream, message->watch_id);
 }
 
 static void probe(el_timer *timer)
@@ -111,21 +107,44 @@ static void displace(el_hub *hub, el_watch *watch)
     watch->is_requested = watch->is_ready = false;
 }
 
-/* etcd says by its text alone whether the token or the permission was wanting. */
-static void canceled(el_hub *hub, el_watch *watch, const el_watch_message *message)
+static bool is_denied(const el_watch_message *message)
 {
-    displace(hub, watch);
-    if (strstr(message->reason, "permission denied")) {
-        el_failure failure;
-        el_fail(&failure, EACCES, "etcd denies the watch of key %.200s: %s", watch->key, message->reason);
-        el_hub_tell(watch, call_refused, &failure);
-        return;
-    }
+    return strstr(message->reason, "permission denied") != NULL;
+}
+
+/* Whatever was watched is asked for again over a new stream. */
+static void start_over(el_hub *hub, const el_watch_message *message)
+{
     if (strstr(message->reason, "auth") || strstr(message->reason, "user name"))
         el_auth_refused(hub->client, hub->token_generation);
     el_log(hub->client, ETCDLOCK_LOG_WARNING, "a watch was ended by etcd (%s): opening the stream anew",
            message->reason[0] ? message->reason : "no reason given");
     el_hub_stream_close(hub);
+}
+
+/* etcd goes on to serve a watch whose token or permission has gone since, but what its events lead to would
+ * be refused; so a refused probe is as good as a refused watch. */
+static void take_answer(el_hub *hub, const el_watch_message *message)
+{
+    hub->probe_id = 0;
+    if (message->canceled) {
+        start_over(hub, message);
+    } else {
+        hub->client->transport->watch_cancel(hub->client->transport, &hub->stream, message->watch_id);
+    }
+}
+
+/* etcd says by its text alone whether the token or the permission was wanting. */
+static void canceled(el_hub *hub, el_watch *watch, const el_watch_message *message)
+{
+    displace(hub, watch);
+    if (is_denied(message)) {
+        el_failure failure;
+        el_fail(&failure, EACCES, "etcd denies the watch of key %.200s: %s", watch->key, message->reason);
+        el_hub_tell(watch, call_refused, &failure);
+    } else {
+        start_over(hub, message);
+    }
 }
 
 static void take_event(el_watch *watch, const el_watch_event *event)

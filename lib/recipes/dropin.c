@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,8 @@ static struct {
     unsigned generation;
     etcdlock_client *client;
     etcdlock_session *session;
+    el_failure failure;     /* of the last attempt to open them that failed */
+    atomic_uint n_failures; /* how many did; read without the lock, too */
     bool is_exiting;
 } shared = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -98,6 +101,22 @@ static int open_session(el_failure *failure)
     return opened(etcdlock_session_open(&shared.session, shared.client, NULL), failure);
 }
 
+/* An attempt that failed while this call waited for the lock was made for it, too: one after the other, many
+ * threads would wait for as many times as long. */
+static int ensure_session(unsigned n_failures, el_failure *failure)
+{
+    if (n_failures != shared.n_failures && !(shared.session && is_live(shared.session))) {
+        *failure = shared.failure;
+        return failure->error;
+    }
+    int error = open_session(failure);
+    if (error) {
+        shared.failure = *failure;
+        shared.n_failures++;
+    }
+    return error;
+}
+
 /* ---- what is behind a handle
  * ---------------------------------------------------------------------------------- */
 
@@ -113,10 +132,10 @@ static el_mutex *behind(const etcdlock_mutex *handle)
     return mutex && mutex->client->generation == el_process_generation() ? mutex : NULL;
 }
 
-static int bind_to_session(etcdlock_mutex *handle, el_mutex **out, el_failure *failure)
+static int bind_to_session(etcdlock_mutex *handle, unsigned n_failures, el_mutex **out, el_failure *failure)
 {
     if (el_name_check(handle->static_name, failure)) return failure->error;
-    int error = open_session(failure);
+    int error = ensure_session(n_failures, failure);
     if (error) return error;
     el_mutex *mutex = behind(handle);
     if (el_client_enter(shared.client)) return el_fail(failure, ETCDLOCK_EFORKED, "forked while locking");
@@ -150,8 +169,9 @@ int el_dropin_resolve(etcdlock_mutex *handle, bool may_open, el_mutex **out, el_
         return *out ? 0 : el_fail(failure, EPERM, "lock %s: not held by this process", handle->static_name);
     }
     pthread_once(&once, set_up);
+    unsigned n_failures = atomic_load(&shared.n_failures);
     pthread_mutex_lock(&shared.lock);
-    int error = bind_to_session(handle, out, failure);
+    int error = bind_to_session(handle, n_failures, out, failure);
     pthread_mutex_unlock(&shared.lock);
     return error;
 }

@@ -68,6 +68,7 @@ static el_grpc_channel *channel_of(grpc_transport *self, el_lane lane, unsigned 
     el_grpc_channel_close(channel);
     el_grpc_channel_open(channel, &self->endpoints[endpoint], self->credentials.current,
                          self->keepalive_time_ms, self->keepalive_timeout_ms, now);
+    channel->tls = self->credentials.tls;
     channel->credentials = self->credentials.generation;
     return channel;
 }

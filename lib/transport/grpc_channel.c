@@ -1,5 +1,6 @@
 #include "transport/grpc_channel.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -70,6 +71,19 @@ static char *percent_encoded(const char *prefix, const char *text)
     return out;
 }
 
+/* Of a target with a port, not of a socket in the file system. */
+static bool is_name(const char *target)
+{
+    char host[INET_ADDRSTRLEN];
+    struct in_addr address;
+    size_t size = strcspn(target, ":");
+    if (target[0] == '[') return false;
+    if (size >= sizeof host) return true;
+    memcpy(host, target, size);
+    host[size] = '\0';
+    return inet_pton(AF_INET, host, &address) != 1;
+}
+
 int el_grpc_endpoint_set(el_grpc_endpoint *endpoint, const char *target)
 {
     *endpoint = (el_grpc_endpoint){0};
@@ -81,6 +95,7 @@ int el_grpc_endpoint_set(el_grpc_endpoint *endpoint, const char *target)
          */
         endpoint->uri = percent_encoded("dns:///", target);
         endpoint->authority = el_strdup(target);
+        endpoint->is_name = is_name(target);
     }
     return endpoint->uri && endpoint->authority ? 0 : ENOMEM;
 }
@@ -141,6 +156,7 @@ void el_grpc_channel_open(el_grpc_channel *channel, const el_grpc_endpoint *endp
     };
     grpc_channel_args all = {.num_args = sizeof args / sizeof args[0], .args = args};
     channel->opened_ns = now_ns;
+    channel->is_name = endpoint->is_name;
     atomic_store_explicit(&channel->failing, false, memory_order_relaxed);
     atomic_store_explicit(&channel->silent, false, memory_order_relaxed);
     channel->channel = grpc_channel_create(endpoint->uri, credentials, &all);
@@ -173,7 +189,8 @@ void el_grpc_channel_unanswered(el_grpc_channel *channel, int64_t begun_ns, int6
 /* gRPC waits up to two minutes between two looks at a name that did not resolve, keeps an address that has
  * become wrong, and has no option for the first nor a way to cut it short; a new channel looks at once. Only
  * one that fails is replaced, not one that is still connecting: so every attempt to connect has its full
- * time.
+ * time. An address is left to gRPC, which tries it again every second: one channel destroyed in the moment
+ * between the connection and the server's first word leaks that connection (gRPC 1.51).
  *
  * A connection that was forgotten on the way, by a firewall, say, swallows everything without a word; gRPC's
  * own probes take keepalive_time and keepalive_timeout to find that out, which may be longer than a lease
@@ -181,8 +198,9 @@ void el_grpc_channel_unanswered(el_grpc_channel *channel, int64_t begun_ns, int6
 bool el_grpc_channel_is_stuck(el_grpc_channel *channel, int64_t now_ns)
 {
     if (now_ns - channel->opened_ns < REOPEN_INTERVAL_NS) return false;
-    if (atomic_load_explicit(&channel->silent, memory_order_relaxed)) return true;
-    return atomic_load_explicit(&channel->failing, memory_order_relaxed) &&
+    if (atomic_load_explicit(&channel->silent, memory_order_relaxed))
+        return el_grpc_channel_is_ready(channel);
+    return channel->is_name && atomic_load_explicit(&channel->failing, memory_order_relaxed) &&
            grpc_channel_check_connectivity_state(channel->channel, false) == GRPC_CHANNEL_TRANSIENT_FAILURE;
 }
 

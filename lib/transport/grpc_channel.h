@@ -19,14 +19,17 @@ enum {
 typedef struct el_grpc_endpoint {
     char *uri;       /* what gRPC's resolver is given */
     char *authority; /* what the server is told, and what its certificate must name */
+    bool is_name;    /* has to be resolved, and may come to mean another address */
 } el_grpc_endpoint;
 
 typedef struct el_grpc_channel {
     grpc_channel *channel; /* NULL: not used yet */
     void *methods[EL_GRPC_METHODS];
+    bool is_name;
     atomic_bool failing; /* the last call ended for want of a connection */
     atomic_bool silent;  /* the last call was sent and not answered in good time */
     _Atomic int64_t opened_ns;
+    bool tls;
     unsigned credentials; /* the generation of those it was opened with */
 } el_grpc_channel;
 

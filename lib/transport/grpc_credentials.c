@@ -167,7 +167,7 @@ int el_grpc_credentials_init(el_grpc_credentials *credentials, const el_grpc_con
 {
     struct el_grpc_pem *files = credentials->files;
     bool *follows = &credentials->follows_files;
-    *credentials = (el_grpc_credentials){0};
+    *credentials = (el_grpc_credentials){.tls = config->tls};
     if (!config->tls) {
         credentials->current = grpc_insecure_credentials_create();
         return credentials->current ? 0 : EINVAL;

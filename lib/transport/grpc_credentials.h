@@ -19,6 +19,7 @@ typedef struct el_grpc_stamp {
 typedef struct el_grpc_credentials {
     grpc_channel_credentials *current;
     unsigned generation; /* raised when `current` becomes another */
+    bool tls;
     bool follows_files;
     struct el_grpc_pem {
         char *path;          /* NULL: the contents never change */

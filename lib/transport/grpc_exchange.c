@@ -87,12 +87,32 @@ grpc_op el_grpc_send_end(void)
 
 /* ---- how it ended ---- */
 
-static char *c_string(grpc_slice slice)
+/* The text, with a hint to what gRPC cannot know: a server that refuses a client certificate says so only
+ * after the handshake (TLS 1.3), and one that is addressed in plain text but wants TLS says nothing. Seen in
+ * 1.51, except the last text, which is of later versions. */
+static const char *hint_of(const char *text, bool not_sent, bool tls)
 {
-    size_t size = GRPC_SLICE_LENGTH(slice);
-    char *copy = el_alloc(size + 1);
-    if (copy) memcpy(copy, GRPC_SLICE_START_PTR(slice), size);
-    return copy;
+    static const char *const closed[] = {"Endpoint read failed", "Socket closed",
+                                         "closed before server preface"};
+    for (size_t i = 0; not_sent && i < sizeof closed / sizeof closed[0]; i++) {
+        if (!strstr(text, closed[i])) continue;
+        return tls ? ": closed after the handshake: is the client certificate missing, expired or not "
+                     "trusted?"
+                   : ": closed at once: does it want TLS?";
+    }
+    return "";
+}
+
+static char *message_of(grpc_slice details, bool not_sent, bool tls)
+{
+    size_t size = GRPC_SLICE_LENGTH(details);
+    char *text = el_alloc(size + 1);
+    if (!text) return NULL;
+    memcpy(text, GRPC_SLICE_START_PTR(details), size);
+    const char *hint = hint_of(text, not_sent, tls);
+    char *whole = el_realloc(text, size + strlen(hint) + 1);
+    if (!whole) return text;
+    return strcat(whole, hint);
 }
 
 static el_code code_of(grpc_status_code code)
@@ -115,7 +135,7 @@ el_status el_grpc_exchange_status(el_grpc_exchange *exchange, el_grpc_channel *c
         atomic_store_explicit(&channel->silent, false, memory_order_relaxed);
         return status;
     }
-    exchange->message = c_string(exchange->details);
+    exchange->message = message_of(exchange->details, exchange->not_sent, channel->tls);
     status.message = exchange->message ? exchange->message : "(no memory for the text)";
     status.not_sent = exchange->not_sent;
     if (status.not_sent && status.code == EL_UNAVAILABLE) {

@@ -69,7 +69,7 @@ as_operator() {
 
 # root may do all; locker may read and write the keys that begin with t/.
 enable_auth() {
-    local member
+    local member until_s=$((SECONDS + START_LIMIT_S))
     as_operator role add root
     as_operator role add locker
     as_operator role grant-permission locker readwrite --prefix=true t/
@@ -79,10 +79,12 @@ enable_auth() {
     as_operator user grant-role locker locker
     as_operator auth enable
     : >"$DIR/auth"
-    # A follower may learn of it later.
+    # A follower may learn of it later, and until then calls a login an error.
     for ((member = 1; member <= SIZE; member++)); do
-        checkpoint
-        etcdctl --endpoints="$(client_url "$member")" --command-timeout=10s get t/ >/dev/null ||
-            die "member $member does not let root in"
+        until etcdctl --endpoints="$(client_url "$member")" --command-timeout=10s get t/ >/dev/null; do
+            checkpoint
+            ((SECONDS < until_s)) || die "member $member does not let root in"
+            sleep 0.05 || true
+        done
     done
 }

@@ -170,11 +170,6 @@ START_TEST(queued_enter_answer_lost)
 }
 END_TEST
 
-static bool is_nobody_there(void *arg)
-{
-    return etcdctl_count(arg) == 0;
-}
-
 /* (B01) The entering write itself arrives only after its caller has held by another way and left: the entry
  * that it may bring is removed, whether the lock is free by then or held by the next one. */
 START_TEST(enter_comes_late)

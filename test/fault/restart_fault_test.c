@@ -8,7 +8,7 @@
 #include "support/etcdctl.h"
 #include "support/loss.h"
 
-enum { TTL_S = 8, DEAD_FOR_MS = 5500 };
+enum { TTL_S = 6, DEAD_FOR_MS = 4000 };
 
 static void hold_until_killed(child *parent, void *arg)
 {
@@ -65,7 +65,7 @@ START_TEST(living_ones_go_on)
         ck_assert_uint_eq(etcdlock_mutex_token(p.mutex), token);
         ck_assert(!caller_is_done(&waiter, 0));
     }
-    ck_assert_int_eq(etcdlock_mutex_ensure(p.mutex, 4000), 0);
+    ck_assert_int_eq(etcdlock_mutex_ensure(p.mutex, 3000), 0);
     ck_assert_int_eq(etcdlock_mutex_unlock(p.mutex), 0);
     ck_assert_int_eq(caller_result(&waiter, 10000), 0);
     ck_assert_int_eq(caller_end(&waiter), 0);

@@ -9,7 +9,7 @@
 #include "support/live.h"
 #include "support/stranger.h"
 
-enum { COMMAND_MS = 3000, DAY_S = 24 * 3600, PATH_ROOM = 256 };
+enum { COMMAND_MS = 1500, DAY_S = 24 * 3600, PATH_ROOM = 256 };
 
 /* ---- files ---- */
 
@@ -45,7 +45,6 @@ static void set_up(void)
 static void tear_down(void)
 {
     char line[PATH_ROOM + 16];
-    authority_issue(&ours, "127.0.0.1", DAY_S, cluster_file("member1.pem"), cluster_file("member1-key.pem"));
     authority_end(&ours);
     authority_end(&foreign);
     snprintf(line, sizeof line, "rm -rf '%s'", folder);
@@ -69,6 +68,11 @@ static etcdlock_client_options options_https(void)
     return options_at(endpoint);
 }
 
+static void restore_member(void)
+{
+    authority_issue(&ours, "127.0.0.1", DAY_S, cluster_file("member1.pem"), cluster_file("member1-key.pem"));
+}
+
 /* The session is refused in time, as unreachable, and the message holds one of the words. */
 static void expect_refused(const etcdlock_client_options *options, const char *word, const char *or_word)
 {
@@ -78,8 +82,8 @@ static void expect_refused(const etcdlock_client_options *options, const char *w
     int64_t began_ms = live_now_ms();
     int error = etcdlock_session_open(&session, client, NULL);
     const char *message = etcdlock_error_message();
+    restore_member(); /* the next case needs it, also if this one fails */
     live_within(began_ms, COMMAND_MS);
-    printf("%s -> %d %s\n", options->endpoints, error, message);
     ck_assert_msg(error == ETCDLOCK_EUNREACHABLE, "%d %s", error, message);
     ck_assert_ptr_null(session);
     ck_assert_msg(strstr(message, word) || strstr(message, or_word), "%s", message);
@@ -153,7 +157,7 @@ START_TEST(client_refused)
     authority_issue(_i == 1 ? &foreign : &ours, NULL, _i == 0 ? -10 : DAY_S, cert_file, key_file);
     options.cert_file = _i == 2 ? "" : cert_file;
     options.key_file = _i == 2 ? "" : key_file;
-    expect_refused(&options, "certificate", "CERTIFICATE");
+    expect_refused(&options, "is the client certificate", "certificate required");
 }
 END_TEST
 
@@ -162,7 +166,7 @@ START_TEST(plain_to_tls)
 {
     etcdlock_client_options options = options_at(live_endpoint(0));
     options.ca_file = options.cert_file = options.key_file = "";
-    expect_refused(&options, "TLS", "TLS");
+    expect_refused(&options, "does it want TLS", "does it want TLS");
 }
 END_TEST
 
@@ -181,11 +185,11 @@ END_TEST
 int main(void)
 {
     TCase *cases;
-    for (char **name = (char *[]){"ENDPOINTS", "CACERT", "CERT", "KEY", NULL}; *name; name++) {
-        char variable[32];
-        snprintf(variable, sizeof variable, "ETCDCTL_%s", *name);
-        unsetenv(variable);
-    }
+    /* The library would read them, too. */
+    static const char *const variables[] = {"ETCDCTL_ENDPOINTS", "ETCDCTL_CACERT", "ETCDCTL_CERT",
+                                            "ETCDCTL_KEY"};
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        unsetenv(variables[i]);
     Suite *suite = live_suite("tls_refused_fault", &cases, 30);
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, not_of_the_system);

@@ -27,8 +27,9 @@ static void hold(holder *h)
         poll(NULL, 0, LOOK_MS);
         int64_t now_until_ns = valid_until_ns(h);
         if (etcdlock_mutex_token(h->mutex) != token) {
-            h->loss = etcdlock_mutex_ensure(h->mutex, 0);
-            h->lost_ms = live_now_ms();
+            int64_t past_ms = (oracle_now_ns() - until_ns) / 1000000;
+            h->lost_ms = live_now_ms() - (past_ms > 0 ? past_ms : 0);
+            h->loss = etcdlock_mutex_ensure(h->mutex, 0); /* last: others wait for it */
             break;
         }
         if (h->history && now_until_ns != until_ns) oracle_still(h->history, h->name, token, now_until_ns);

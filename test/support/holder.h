@@ -20,7 +20,8 @@ typedef struct holder {
     atomic_bool has_returned; /* the lock call */
     atomic_int result;        /* of it */
     atomic_int loss;          /* why it is held no longer; 0: it is, or was left */
-    _Atomic int64_t entered_ms, lost_ms;
+    _Atomic int64_t entered_ms;
+    _Atomic int64_t lost_ms; /* when it was lost: noticed, or its last deadline, whichever came first */
     _Atomic uint64_t token;
     int unlock_result;
 } holder;

@@ -51,12 +51,12 @@ sim_verdict sim_auth_admit(const sim *s, const el_request *request, el_span toke
     case EL_RANGE:
         return refused;
     case EL_LEASE_GRANT:
+    case EL_AUTHENTICATE:
         return token.size ? refused : fine;
     case EL_LEASE_REVOKE:
         return token.size || has_keys(s, request->lease.id) ? refused : fine;
     case EL_LEASE_KEEPALIVE:
     case EL_LEASE_TIME_TO_LIVE:
-    case EL_AUTHENTICATE:
     case EL_STATUS:
         break;
     }

@@ -105,6 +105,9 @@ START_TEST(unix_sockets)
     expect("unix:/run/etcd.sock", false, "unix:/run/etcd.sock");
     expect("unix:///run/etcd.sock", false, "unix:/run/etcd.sock");
     expect("unix://localhost:m0,https://a", true, "unix:localhost:m0|a:2379");
+    expect("unix:////run/etcd.sock", false, "unix:/run/etcd.sock");
+    refuse("unix:///s,unix:////s", "there twice");
+    refuse("http://Unix:2379", "called unix");
     refuse("unix:", "no path");
     refuse("unix:/a b", "its path holds");
     refuse("unix:/a%20b", "its path holds");

@@ -76,6 +76,17 @@ START_TEST(long_text)
 }
 END_TEST
 
+/* What a name or a file brings into a text breaks no line and moves no cursor; UTF-8 stays. */
+START_TEST(one_line)
+{
+    el_failure failure = {0};
+    el_fail(&failure, EINVAL, "the name \"%s\"", "a\nb\x1b[1m\x7f \xC3\xA9");
+    ck_assert_str_eq(failure.text, "the name \"a?b?[1m? \xC3\xA9\"");
+    ck_assert_int_eq(el_publish_new(EINVAL, "%s", "a\tb"), EINVAL);
+    ck_assert_str_eq(etcdlock_error_message(), "a?b");
+}
+END_TEST
+
 /* The last published failure is the thread's message; success leaves it alone. */
 START_TEST(publish)
 {
@@ -123,6 +134,7 @@ int main(void)
     tcase_add_test(tests, system_texts);
     tcase_add_test(tests, fail);
     tcase_add_test(tests, long_text);
+    tcase_add_test(tests, one_line);
     tcase_add_test(tests, publish);
     tcase_add_test(tests, threads);
     suite_add_tcase(suite, tests);

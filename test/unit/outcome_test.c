@@ -37,7 +37,14 @@ static const struct {
     {EL_NOT_FOUND,
      "etcdserver: member not found",
      {EL_OUTCOME_REFUSED, ETCDLOCK_EPROTOCOL, false, false, false}},
-    {EL_ALREADY_EXISTS, "", {EL_OUTCOME_REFUSED, ETCDLOCK_EPROTOCOL, false, false, false}},
+    {EL_ALREADY_EXISTS, "", {EL_OUTCOME_MAYBE, ETCDLOCK_EPROTOCOL, false, false, false}},
+    /* not in etcd's words: somebody on the way answered, and may have passed the request on */
+    {EL_INVALID_ARGUMENT, "bad request", {EL_OUTCOME_MAYBE, ETCDLOCK_EPROTOCOL, false, false, false}},
+    {EL_NOT_FOUND, "", {EL_OUTCOME_MAYBE, ETCDLOCK_EPROTOCOL, false, false, false}},
+    {EL_PERMISSION_DENIED, "RBAC: access denied", {EL_OUTCOME_MAYBE, EACCES, false, false, false}},
+    {EL_FAILED_PRECONDITION, "", {EL_OUTCOME_MAYBE, ETCDLOCK_EPROTOCOL, false, false, false}},
+    {EL_OUT_OF_RANGE, "", {EL_OUTCOME_MAYBE, ETCDLOCK_EPROTOCOL, false, false, false}},
+    {EL_UNAUTHENTICATED, "", {EL_OUTCOME_MAYBE, EACCES, true, false, true}},
     {EL_PERMISSION_DENIED,
      "etcdserver: permission denied",
      {EL_OUTCOME_REFUSED, EACCES, false, false, false}},
@@ -145,13 +152,14 @@ START_TEST(unknown_codes)
 }
 END_TEST
 
-/* Whatever may have happened is asked again, and only what is done has no error. */
+/* What is over is not asked again, what has not happened is, and only what is done has no error. */
 START_TEST(rules)
 {
     el_verdict verdict = rows[_i].verdict;
     ck_assert_int_eq(verdict.error == 0, verdict.outcome == EL_OUTCOME_DONE);
     bool is_over = verdict.outcome == EL_OUTCOME_DONE || verdict.outcome == EL_OUTCOME_REFUSED;
-    ck_assert_int_eq(verdict.retry, !is_over);
+    if (is_over) ck_assert(!verdict.retry);
+    if (verdict.outcome == EL_OUTCOME_NOT_APPLIED) ck_assert(verdict.retry);
     if (verdict.leave_member || verdict.new_token) ck_assert(verdict.retry);
 }
 END_TEST

@@ -438,15 +438,28 @@ START_TEST(no_revision)
     ck_assert(el_place_read_try(&place, 0, &etcd.txn).is_malformed);
     place.create_revision = 20;
     ck_assert(!looked("aa@20", "", 0).is_malformed);
+    ck_assert(looked("aa@0", "", 0).is_malformed);
+}
+END_TEST
+
+/* A negative revision never becomes a place in the queue: what leaves after it would miss its own entry. */
+START_TEST(negative_revision)
+{
+    el_view view = entered(-7, "aa@20", 1);
+    ck_assert(view.is_malformed && view.mine_create_revision == 0);
+    view = found("aa@-7", "{me}", "aa@-7", 1);
+    ck_assert(view.is_malformed && view.is_mine_ours && view.mine_create_revision == 0);
+    view = tried("aa@-7", "{me}", "aa@-7", 1);
+    ck_assert(view.is_malformed && view.mine_create_revision == 0);
 }
 END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {enter_request, try_request,   look_request,  leave_request,
-                                  enter_written, enter_adopted, enter_foreign, enter_strays,
-                                  enter_reader,  try_answers,   try_adopted,   try_strays,
-                                  look_answers,  look_strays,   missing_parts, no_revision};
+    const TTest *const tests[] = {enter_request, try_request,      look_request, leave_request, enter_written,
+                                  enter_adopted, enter_foreign,    enter_strays, enter_reader,  try_answers,
+                                  try_adopted,   try_strays,       look_answers, look_strays,   missing_parts,
+                                  no_revision,   negative_revision};
     Suite *suite = suite_create("place");
     TCase *cases = tcase_create("place");
     tcase_add_checked_fixture(cases, set_up, NULL);
