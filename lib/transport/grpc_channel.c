@@ -139,7 +139,9 @@ void el_grpc_channel_open(el_grpc_channel *channel, const el_grpc_endpoint *endp
         number(GRPC_ARG_ENABLE_HTTP_PROXY, 0),
         number(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive_time_ms),
         number(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive_timeout_ms),
-        number(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1),
+        /* etcd counts pings on a connection without a call as an offence and hangs up. A connection that died
+         * idle is found out by the first call on it. */
+        number(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 0),
         /* By default gRPC stops after two pings without data, and a silent watch would then never notice that
          * its member is gone. */
         number(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0),

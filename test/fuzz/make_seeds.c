@@ -86,8 +86,9 @@ static void write_key(const char *name, bool reader, int64_t lease, unsigned slo
 
 static void write_keys(void)
 {
-    static const char *const names[] = {"a", "jobs/nightly", "/a", "a/", "a//b"};
-    static const char *const files[] = {"short", "folders", "slash-first", "slash-last", "two-slashes"};
+    static const char *const names[] = {"a", "jobs/nightly", "/a", "a/", "a//b", "a\n/"};
+    static const char *const files[] = {"short",      "folders",     "slash-first",
+                                        "slash-last", "two-slashes", "line-break"};
     write_key("writer", false, 0x694d7c8a1b2c3d4e, 0);
     write_key("reader-slot", true, 0x694d7c8a1b2c3d4e, 12);
     write_key("longest", true, INT64_MIN, 4294967295u);
@@ -109,6 +110,7 @@ static void write_config(void)
     write_text("config", "wrong-type", 0, "{\"ttl_s\":[1,{\"a\":\"b\"}]}");
     write_text("config", "not-json", 0, "{\"label\":\"\\u0000\"}");
     write_text("config", "no-file", 0, "{\"ca_file\":\"/no/such/file\"}");
+    write_text("config", "no-file-line-break", 0, "{\"ca_file\":\"/no\\nsuch\"}");
 }
 
 static void write_variable(el_option option, const char *name, const char *text)
@@ -134,6 +136,8 @@ static void write_endpoints(void)
     write_text("endpoints", "several", 0, "a, B:1 ,http://c:65535/,[::1]:2379");
     write_text("endpoints", "tls", 0, "https://etcd-1.example:2379,https://etcd-2.example");
     write_text("endpoints", "unix", 0, "unix:///run/etcd.sock,unix:a/b");
+    write_text("endpoints", "unix-slashes", 0, "unix:////run/etcd.sock,unix://///a");
+    write_text("endpoints", "host-unix", 0, "http://Unix:2379");
     write_text("endpoints", "mixed", 0, "http://a,https://b");
     write_text("endpoints", "twice", 0, "a,A:2379");
     write_text("endpoints", "starved", 2, "a");

@@ -138,6 +138,7 @@ static void write_places(void)
 {
     Etcdserverpb__KeyValue none = ETCDSERVERPB__KEY_VALUE__INIT;
     Etcdserverpb__KeyValue ours = key_value("pre/NAME/aa", "{me}", 9);
+    Etcdserverpb__KeyValue broken = key_value("pre/NAME/aa", "{me}", -9);
     Etcdserverpb__KeyValue theirs = key_value("pre/NAME/bb-3", "", 7);
     Etcdserverpb__KeyValue reader = key_value("pre/NAME/r-bb", "", 6);
     Etcdserverpb__KeyValue stray = key_value("pre/NAME/sub/bb", "", 8);
@@ -147,6 +148,8 @@ static void write_places(void)
     write_place(TRY, "try-held", &none, (Etcdserverpb__KeyValue[]){reader, none}, true);
     write_place(TRY, "try-repeated", &ours, (Etcdserverpb__KeyValue[]){ours, none}, false);
     write_place(LOOK, "look-first", &ours, (Etcdserverpb__KeyValue[]){none}, false);
+    write_place(LOOK, "look-no-revision", &broken, (Etcdserverpb__KeyValue[]){none}, false);
+    write_place(ENTER, "enter-no-revision", &broken, (Etcdserverpb__KeyValue[]){broken, none}, false);
     write_place(LOOK, "look-gone", &none, (Etcdserverpb__KeyValue[]){theirs, none}, false);
     write_place(BY_READER | LOOK, "look-reader", &ours,
                 (Etcdserverpb__KeyValue[]){stray, theirs, reader, none}, false);
