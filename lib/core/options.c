@@ -86,7 +86,7 @@ const el_option_row el_option_table[EL_OPTIONS] = {
         .number_default = 10000, .min = 5000, .max = HOUR_MS, .unit = "ms", .bare_ms = 1000, .raise = true,
         .offset = offsetof(el_options, keepalive_time_ms),
         .code_offset = offsetof(etcdlock_client_options, keepalive_time_ms),
-        .help = "an idle connection is probed after so long; etcd ends connections probed more often "
+        .help = "a connection with calls or watches on it that has been silent for so long is probed; etcd ends connections probed more often "
                 "than every 5 s, so a smaller value in the environment is raised"},
     [EL_OPTION_KEEPALIVE_TIMEOUT] = {
         .name = "keepalive_timeout_ms", .scope = EL_SCOPE_CLIENT, .type = EL_TYPE_MILLISECONDS,

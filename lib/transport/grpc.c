@@ -12,6 +12,7 @@
 #include "transport/grpc_call.h"
 #include "transport/grpc_credentials.h"
 #include "transport/grpc_lane.h"
+#include "transport/grpc_release.h"
 #include "transport/grpc_watch.h"
 
 typedef struct grpc_transport {
@@ -159,7 +160,7 @@ static void free_transport(el_transport *t)
     el_free(self->endpoints);
     el_grpc_credentials_clear(&self->credentials);
     el_free(self);
-    grpc_shutdown();
+    el_grpc_release(el_grpc_now_ns());
     errno = saved_errno;
 }
 
@@ -213,7 +214,7 @@ int el_grpc_transport_new(el_transport **out, const el_grpc_config *config)
     self->table.n_endpoints = config->n_targets;
     self->keepalive_time_ms = config->keepalive_time_ms;
     self->keepalive_timeout_ms = config->keepalive_timeout_ms;
-    grpc_init();
+    el_grpc_acquire(el_grpc_now_ns());
     int error = fill(self, config);
     if (error) {
         free_transport(&self->table);

@@ -7,13 +7,12 @@
 
 #include "core/alloc.h"
 #include "etcdlock/version.h"
+#include "transport/grpc_lane.h"
+#include "transport/grpc_release.h"
 
 enum {
     FIRST_BACKOFF_MS = 100, /* gRPC takes no less */
     LONGEST_BACKOFF_MS = 1000,
-    /* gRPC's "minimum back-off" is in truth the time that an attempt to connect may take (TCP, TLS and the
-     * first HTTP/2 settings), so a small one would shut out every distant or busy member. */
-    CONNECT_TIMEOUT_MS = 3000,
     RESOLVE_AGAIN_MS = 1000, /* gRPC would keep an address for 30 s, though a member may have moved */
     RESOLVE_TIMEOUT_MS = 5000,
     LARGEST_MESSAGE = 256 << 20,
@@ -147,7 +146,9 @@ void el_grpc_channel_open(el_grpc_channel *channel, const el_grpc_endpoint *endp
         number(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0),
         number(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, FIRST_BACKOFF_MS),
         number(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, LONGEST_BACKOFF_MS),
-        number(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, CONNECT_TIMEOUT_MS),
+        /* The "minimum back-off" is in truth the time that an attempt to connect may take (TCP, TLS and the
+         * first HTTP/2 settings), so a small one would shut out every distant or busy member. */
+        number(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, EL_GRPC_CONNECT_TIMEOUT_MS),
         number(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, RESOLVE_AGAIN_MS),
         number(GRPC_ARG_DNS_ARES_QUERY_TIMEOUT_MS, RESOLVE_TIMEOUT_MS),
         number(GRPC_ARG_CLIENT_IDLE_TIMEOUT_MS, INT_MAX),
@@ -170,7 +171,7 @@ void el_grpc_channel_open(el_grpc_channel *channel, const el_grpc_endpoint *endp
 void el_grpc_channel_close(el_grpc_channel *channel)
 {
     if (!channel->channel) return;
-    grpc_channel_destroy(channel->channel);
+    el_grpc_destroy_channel(channel->channel, el_grpc_now_ns());
     channel->channel = NULL;
 }
 

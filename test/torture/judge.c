@@ -144,7 +144,7 @@ static bool is_documented(const story *s, const tale_record *call)
     case ETCDLOCK_EENTRY:
         for (size_t i = 0; i < s->kinds[TALE_BREAK].n; i++)
             if (s->kinds[TALE_BREAK].at[i]->lease == call->lease) return true;
-        return false;
+        return story_resumed_ns(s, call->lease) != INT64_MAX;
     case ECANCELED:
         return was_cancelled(s, call);
     case ETIMEDOUT:

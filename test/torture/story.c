@@ -7,6 +7,7 @@
 
 /* A fault may show so much later than the time to live after its end. */
 static const int64_t after_effect_ns = INT64_C(3000000000);
+static const int64_t resume_told_late_ns = INT64_C(50000000), resume_effect_ns = INT64_C(1500000000);
 
 static void gather(story *s, int kind)
 {
@@ -77,10 +78,28 @@ int64_t story_death_ns(const story *s, int pid, int64_t after_ns)
     return INT64_MAX;
 }
 
+int64_t story_resumed_ns(const story *s, int64_t lease)
+{
+    const story_list *sessions = &s->kinds[TALE_SESSION], *faults = &s->kinds[TALE_FAULT];
+    for (size_t i = 0; i < sessions->n; i++) {
+        const tale_record *lost = sessions->at[i];
+        if (lost->what != SESSION_WAS_LOST || lost->lease != lease) continue;
+        for (size_t f = 0; f < faults->n; f++) {
+            const tale_record *r = faults->at[f];
+            if (r->what != FAULT_MEMBER_STOP && r->what != FAULT_MEMBERS_STOP) continue;
+            /* The record was made after the signal. */
+            int64_t resumed_ns = r->at_ns + r->span_ns - resume_told_late_ns;
+            if (lost->at_ns >= resumed_ns && lost->at_ns <= resumed_ns + resume_effect_ns) return resumed_ns;
+        }
+        return INT64_MAX;
+    }
+    return INT64_MAX;
+}
+
 int64_t story_break_ns(const story *s, int lock, uint64_t token, int64_t lease)
 {
     const story_list *breaks = &s->kinds[TALE_BREAK];
-    int64_t first_ns = INT64_MAX;
+    int64_t first_ns = story_resumed_ns(s, lease);
     for (size_t i = 0; i < breaks->n; i++) {
         const tale_record *r = breaks->at[i];
         bool is_it = r->token == 0 ? r->lease == lease : r->token == token && r->lock == lock;
@@ -114,7 +133,8 @@ story_cause story_cause_of(const story *s, const tale_record *lost)
     const story_list *faults = &s->kinds[TALE_FAULT];
     int64_t from_ns = lost->at_ns - LONGEST_TTL_S * INT64_C(1000000000) - after_effect_ns;
     story_cause cause = CAUSE_NONE;
-    if (story_break_ns(s, -1, 0, lost->lease) <= lost->at_ns) return CAUSE_OPERATOR;
+    if (story_break_ns(s, -1, 0, lost->lease) <= lost->at_ns)
+        return story_resumed_ns(s, lost->lease) <= lost->at_ns ? CAUSE_RESUMED : CAUSE_OPERATOR;
     for (size_t i = 0; i < faults->n; i++) {
         const tale_record *r = faults->at[i];
         story_cause this_one = CAUSE_NONE;
@@ -132,7 +152,11 @@ story_cause story_cause_of(const story *s, const tale_record *lost)
 
 const char *story_cause_name(int cause)
 {
-    static const char *const names[CAUSES] = {"an operator", "the process was stopped", "its own network",
-                                              "a member or the leader", "no fault near"};
+    static const char *const names[CAUSES] = {"an operator",
+                                              "a member that went on after a stop",
+                                              "the process was stopped",
+                                              "its own network",
+                                              "a member or the leader",
+                                              "no fault near"};
     return cause >= 0 && cause < CAUSES ? names[cause] : "?";
 }

@@ -137,8 +137,12 @@ static void finish(torture *t)
     if (t->report.rss_begin_kb > 0 && t->report.rss_end_kb > 2 * t->report.rss_begin_kb + RSS_GROWTH_KB)
         breach(b, "a client grew from %lld to %lld kB", (long long)t->report.rss_begin_kb,
                (long long)t->report.rss_end_kb);
-    judge_leftovers(t);
+    /* First: a connection on which a proxy has lost bytes stays open for as long as the proxy does. */
     crew_stop_proxies(&t->crew);
+    judge_leftovers(t);
+    /* What etcd has to say goes with the cluster; whoever looks into a breach needs it. */
+    for (int m = 1; m <= MEMBERS; m++)
+        shell_number("cp \"$CLUSTER_DIR/%d/log\" %s/member-%d.log", m, t->crew.folder, m);
 }
 
 static bool read_members(torture *t)
