@@ -46,10 +46,10 @@ act_move-leader() {
     IFS=, read -ra members <<<"$ETCDCTL_ENDPOINTS"
     leader=$(timeout 16 "$CLUSTER" leader)
     mapfile -t ids < <(for endpoint in "${members[@]}"; do
-        timeout 2 etcdctl --endpoints="$endpoint" endpoint status -w fields 2>/dev/null | field MemberID || echo
+        ETCDCTL_ENDPOINTS=$endpoint timeout 2 etcdctl endpoint status -w fields 2>/dev/null | field MemberID || echo
     done)
     ((number + 1 != leader)) || number=$(((number + 1) % ${#members[@]}))
-    timeout 5 etcdctl --endpoints="${members[leader - 1]}" move-leader "$(printf '%x' "${ids[number]}")"
+    ETCDCTL_ENDPOINTS=${members[leader - 1]} timeout 5 etcdctl move-leader "$(printf '%x' "${ids[number]}")"
 }
 
 # The key of the first in a queue, its revision and its lease.

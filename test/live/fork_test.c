@@ -164,6 +164,7 @@ START_TEST(drop_in)
 }
 END_TEST
 
+#ifndef __SANITIZE_ADDRESS__
 static void exit_at_once(child *parent, void *arg)
 {
     (void)parent, (void)arg;
@@ -193,6 +194,7 @@ START_TEST(silent_child)
     child_end(&c);
 }
 END_TEST
+#endif
 
 int main(void)
 {
@@ -202,6 +204,8 @@ int main(void)
     tcase_add_test(cases, own_client);
     tcase_add_test(cases, late_child);
     tcase_add_test(cases, drop_in);
+#ifndef __SANITIZE_ADDRESS__ /* at exit it takes what only the parent's threads point to for a leak */
     tcase_add_test(cases, silent_child);
+#endif
     return live_run(suite);
 }

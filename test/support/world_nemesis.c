@@ -114,8 +114,10 @@ void nemesis_clean_up(world *w)
     size_t n = sim_keys(w->sim, "", keys, 64);
     for (size_t i = 0; i < n && i < 64; i++) {
         if (!el_span_equal(keys[i].value, value)) continue;
+        char key[100];
+        snprintf(key, sizeof(key), "%.*s", (int)keys[i].key.size, keys[i].key.data);
         break_key(w, keys[i].key);
-        (void)sim_delete_key(w->sim, keys[i].key.data);
+        (void)sim_delete_key(w->sim, key);
     }
 }
 

@@ -32,6 +32,7 @@ static void reap_errands(nemesis *n)
     for (int i = 0; i < n->errands_n; i++) {
         int status;
         if (!shell_ended(n->errands[i], &status)) continue;
+        n->failed += status != 0;
         if (n->errands[i] == n->restart) {
             n->restart = 0;
             read_pids(n);

@@ -29,6 +29,7 @@ typedef struct nemesis {
     int errands_n;
     pid_t restart; /* the one among them that starts a member again */
     int done[FAULT_KINDS];
+    int failed;  /* commands that did not do what they should, such as a compaction without a leader */
     int skipped; /* would have taken the majority, or its target was not to be had */
 } nemesis;
 

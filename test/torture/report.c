@@ -236,6 +236,7 @@ void report_print(const report *r, const story *s, const judgement *j)
     number("seed", (int64_t)r->seed);
     number("seconds", (r->ended_ns - r->began_ns) / 1000000000);
     number("faults left out, impossible at the time", r->left_out);
+    number("compactions, moves and restarts that failed", r->failed);
     number("client processes started", (int64_t)s->kinds[TALE_STARTED].n);
     end_group();
     say_faults(s);

@@ -13,6 +13,7 @@ typedef struct report {
     int64_t began_ns;
     int64_t ended_ns;
     int64_t rss_begin_kb, rss_end_kb; /* of the client that lives from the beginning to the end */
+    int failed;                       /* compactions, moves of the leader and restarts that came to nothing */
     int left_out;                     /* faults of the schedule */
     bool is_json;
 } report;

@@ -33,7 +33,7 @@ typedef struct story {
 /* What may have cost a client its session. */
 typedef enum story_cause {
     CAUSE_OPERATOR,
-    CAUSE_RESUMED, /* a member that was stopped while it led, see story_resumed_ns */
+    CAUSE_RESUMED, /* see story_resumed_ns */
     CAUSE_STOPPED, /* the process itself */
     CAUSE_NETWORK, /* its proxies */
     CAUSE_MEMBER,  /* a member or the leader */
@@ -46,9 +46,10 @@ void story_free(story *s);
 
 /* When that process was killed, if it was after the given time; else INT64_MAX. */
 int64_t story_death_ns(const story *s, int pid, int64_t after_ns);
-/* When a member that had been stopped went on, if that may have ended the lease: a leader that was stopped
- * finds leases expired which others have renewed since, and etcd before 3.4.29 and 3.5.11 ends them at its
- * word (etcd-io/etcd issue 12528). Then no client can know in time. INT64_MAX: it did not. */
+/* When a member that had been stopped went on, if the lease was lost so soon after that this may be why: a
+ * leader that was stopped finds leases expired which others have renewed since, and etcd without its pull
+ * request 16822, such as 3.4.23, ends them at its word (issue 12528). Then no client can know in time. That
+ * the member had led is not asked. INT64_MAX: none did. */
 int64_t story_resumed_ns(const story *s, int64_t lease);
 /* When an operator, or such a member, ended that hold; INT64_MAX: never. */
 int64_t story_break_ns(const story *s, int lock, uint64_t token, int64_t lease);

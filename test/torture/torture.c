@@ -214,6 +214,7 @@ static void torment(torture *t)
     run(t, t->seconds * 1000, true);
     finish(t);
     t->report.left_out = t->nemesis.skipped;
+    t->report.failed = t->nemesis.failed;
 }
 
 int main(int argc, char **argv)
