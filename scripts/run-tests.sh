@@ -47,12 +47,14 @@ set_up_config() {
         ubsan) add_options UBSAN_OPTIONS print_stacktrace=1 halt_on_error=1 ;;
         tsan)
             slower=8
+            export SEEDS=${SEEDS:-300} # of the simulator; unhurried builds run 2,000
             add_options TSAN_OPTIONS die_after_fork=0 second_deadlock_stack=1 exitcode=66 "$(suppressions tsan)"
             # GCC's TSan cannot start where the kernel spreads addresses too widely.
             if setarch -R true 2>/dev/null; then WRAPPER=(setarch -R); fi
             ;;
         valgrind)
             slower=20
+            export SEEDS=${SEEDS:-50}
             WRAPPER=(valgrind -q --error-exitcode=99 --leak-check=full --show-leak-kinds=definite
                 --errors-for-leak-kinds=definite --num-callers=30 --fair-sched=try)
             [ ! -e test/support/valgrind.supp ] || WRAPPER+=("--suppressions=$ROOT/test/support/valgrind.supp")

@@ -16,8 +16,9 @@ enum {
     /* The session is over: etcd has let its lease expire or somebody revoked it, or the library could not
      * renew it in time, so that it may have expired. Whatever was held through it is held no longer. */
     ETCDLOCK_ESESSION = 20001,
-    /* The lock's key was deleted by somebody else while the session is fine, as an operator does to break a
-     * lock. What was held is held no longer. */
+    /* The lock's key was deleted by somebody else, as an operator does to break a lock: while the session is
+     * fine, or by way of its lease, if the deletion was heard of first; then the next call says ESESSION.
+     * What was held is held no longer. */
     ETCDLOCK_EENTRY = 20002,
     /* The request may have reached etcd or not, and time ran out before that could be learned. What might be
      * left in etcd is cleaned up in the background. */
