@@ -148,6 +148,7 @@ static void group_done(el_rpc *rpc, const el_rpc_end *end)
     el_commit *members[EL_GROUP_MAX];
     if (is_nested && end->outcome == EL_OUTCOME_REFUSED) {
         split(group, end->failure.error == E2BIG);
+        drop_due(&group->stopped); /* those that were stopped in flight have come to gather again */
     } else {
         for (unsigned i = 0; i < n_members; i++)
             members[i] = group->members[i];

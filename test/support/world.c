@@ -318,6 +318,18 @@ static void end_all(world *w)
 /* ---- the end
  * ---------------------------------------------------------------------------------------------------- */
 
+/* Also those that were lost long ago: what is left of them is held by what they have left undone. */
+static void check_sessions_empty(world_client *c)
+{
+    el_list *sessions = &c->client->sessions;
+    for (el_list *link = sessions->next; link != sessions; link = link->next) {
+        el_session *session = EL_CONTAINER(link, el_session, link);
+        if (!el_list_is_empty(&session->contenders))
+            world_breach(c->world, "a contender outlives its session: %s",
+                         describe(EL_CONTAINER(session->contenders.next, el_contender, link)));
+    }
+}
+
 static void end_sessions(world *w)
 {
     w->is_over = true;
@@ -328,6 +340,8 @@ static void end_sessions(world *w)
         pthread_mutex_unlock(&c->client->lock);
     }
     run_until(w, w->now_ns + 30 * EL_S);
+    for (unsigned i = 0; i < w->n_clients; i++)
+        check_sessions_empty(&w->clients[i]);
     if (!w->breach[0] && sim_leases_alive(w->sim) > 0)
         world_breach(w, "%zu leases outlive their sessions", sim_leases_alive(w->sim));
     if (!w->breach[0] && sim_requests_left(w->sim) > 0)
