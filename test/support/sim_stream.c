@@ -60,6 +60,7 @@ static void stop_serving(sim_stream *stream)
     else
         member_of(stream)->streams = stream->next_of_member;
     if (stream->next_of_member) stream->next_of_member->previous_of_member = stream->previous_of_member;
+    if (!stream->face) drop_held(&stream->up); /* nobody is left to let it through */
     release(stream);
 }
 
