@@ -29,7 +29,8 @@ typedef enum etcdlock_log_level {
 
 /* Called on the client's callback thread, one call at a time, never with a lock of the library held; it may
  * call the library. message has no newline and lives until the function returns. Messages come in order; if
- * the function is so slow that over 1,000 wait, the newest are dropped and their number is logged. */
+ * the function is so slow that over 1,000 wait, the newest are dropped and their number is logged; what waits
+ * when the client is closed is dropped. */
 typedef void etcdlock_log_function(etcdlock_log_level level, const char *message, void *arg);
 
 /* A field that is NULL or 0 is "not said here": then the configuration file says it, then the environment,

@@ -27,13 +27,13 @@ enum {
     ETCDLOCK_EUNREACHABLE = 20004,
     /* The handle was made before fork() by the parent process; a child must open its own. */
     ETCDLOCK_EFORKED = 20005,
-    /* The lock of that name is in use as another kind of lock. */
+    /* The lock of that name is in use as another kind of lock. Reserved: there is one kind so far. */
     ETCDLOCK_EKIND = 20006,
     /* An answer could not be understood. */
     ETCDLOCK_EPROTOCOL = 20007,
 };
 
-/* A short text for an error number of this library or of the system ("lock is held by another").
+/* A short text for an error number of this library or of the system ("the session is lost").
  * Never NULL; the text is constant for numbers of this library, and for errno numbers lives until the same
  * thread calls this again. Does not block. */
 ETCDLOCK_API const char *etcdlock_strerror(int error);

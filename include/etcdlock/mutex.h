@@ -25,6 +25,8 @@
 extern "C" {
 #endif
 
+struct timespec; /* strict C99 does not have it in <time.h> */
+
 /* Made by etcdlock_mutex_new, or declared with one of the static initialisers below (the drop-in form). Its
  * fields are the library's own; the struct is complete only so that it can be initialised statically, as
  * pthread_mutex_t is. A copy of one is not a mutex. */
@@ -71,7 +73,8 @@ ETCDLOCK_API int etcdlock_mutex_new(etcdlock_mutex **out, etcdlock_session *sess
 
 /* Frees what the handle uses. Does not block. NULL is allowed.
  * EBUSY: it is locked or waited on, nothing was done (a lock that was lost counts as locked until it was
- * unlocked); ETCDLOCK_EFORKED: nothing was done. */
+ * unlocked, unless its session was closed by its owner; so does that of a thread that has ended);
+ * ETCDLOCK_EFORKED: nothing was done. */
 ETCDLOCK_API int etcdlock_mutex_destroy(etcdlock_mutex *mutex);
 
 /* Locks: waits in the queue until it is this call's turn.
@@ -155,8 +158,9 @@ ETCDLOCK_API int etcdlock_mutex_lost_fd(etcdlock_mutex *mutex);
  * command_timeout_ms longer, whatever its own deadline. All functions above take such a mutex. A child that
  * is forked before that opens a client of its own; one that is forked later gets ETCDLOCK_EFORKED, and does
  * not hold what the parent holds. With ETCDLOCK_ON_ERROR=abort in the environment a lock or unlock that fails
- * where a pthread program expects no failure (anything but EBUSY, ETIMEDOUT, EDEADLK, EPERM, EINVAL,
- * ECANCELED) prints why and aborts, so that code that ignores results cannot run on without the lock. */
+ * where a pthread program expects no failure (anything but EBUSY, ETIMEDOUT, EDEADLK, EPERM,
+ * ECANCELED; a mistake in the environment counts) prints why and aborts, so that code that ignores results
+ * cannot run on without the lock. */
 #define ETCDLOCK_MUTEX_INITIALIZER(name)                                                                     \
     {                                                                                                        \
         name, 0, 0,                                                                                          \

@@ -253,6 +253,7 @@ int el_client_close(el_client *client)
     end_transport(client);
 
     pthread_mutex_lock(&client->lock);
+    client->log = NULL; /* close is not to wait for a slow reader of what is still queued */
     el_notifier_stop(&client->notifier);
     client->references--;
     unlock_and_free_if_last(client);

@@ -82,11 +82,12 @@ static void deadline_passed(el_timer *timer)
         el_fail(&failure, ETCDLOCK_EUNKNOWN,
                 "unlock: etcd has not answered in time; the entry is removed in the background");
     } else if (contender->mode == EL_ENTER_WAIT) {
-        el_fail(&failure, ETIMEDOUT, "lock %.*s: the deadline passed before it was our turn",
-                (int)contender->place.queue->folder.size - 1, contender->place.queue->folder.data);
+        el_fail(&failure, ETIMEDOUT, "lock %.*s: the deadline passed before %s",
+                (int)contender->place.queue->folder.size - 1, contender->place.queue->folder.data,
+                contender->state == EL_CONTENDER_ENTERING ? "etcd had answered" : "it was our turn");
     } else {
         el_fail(&failure, is_maybe ? ETCDLOCK_EUNKNOWN : ETCDLOCK_EUNREACHABLE,
-                "trylock %.*s: etcd has not answered in time", (int)contender->place.queue->folder.size - 1,
+                "lock %.*s: etcd has not answered in time", (int)contender->place.queue->folder.size - 1,
                 contender->place.queue->folder.data);
     }
     fail_and_withdraw(contender, &failure);
@@ -276,9 +277,11 @@ static void entered(el_commit *commit, const el_commit_end *end)
     if (!end->answer) {
         /* Refused, and every attempt is accounted for: there is no entry. */
         if (!contender->may_come_late) contender->is_entry_gone = true;
-        /* The lease is not there: the session is not to find that out at the next renewal only. */
-        if (end->failure.error == ETCDLOCK_ESESSION) el_keepalive_now(contender->session);
         if (el_contender_must_go(contender)) return;
+        if (end->failure.error == ETCDLOCK_ESESSION) {
+            el_session_end(contender->session, ETCDLOCK_ESESSION, "etcd says that its lease is gone");
+            return;
+        }
         fail_and_withdraw(contender, &end->failure);
         return;
     }

@@ -19,7 +19,10 @@ static void run(el_notice *notice)
 {
     message *m = EL_CONTAINER(notice, message, notice);
     el_client *client = m->client;
-    client->log(m->level, m->text, client->log_arg);
+    pthread_mutex_lock(&client->lock);
+    etcdlock_log_function *log = client->log;
+    pthread_mutex_unlock(&client->lock);
+    if (log) log(m->level, m->text, client->log_arg);
     pthread_mutex_lock(&client->lock);
     client->queued_messages--;
     unsigned dropped = client->queued_messages == 0 ? client->dropped_messages : 0;

@@ -35,13 +35,31 @@ static void finish(el_rpc *rpc, el_rpc_end *end)
     rpc->done(rpc, end);
 }
 
+/* That time was up says less than why the attempts before it failed. */
+static void remember_reason(el_rpc *rpc, const el_status *status)
+{
+    if (status->code == EL_DEADLINE_EXCEEDED && rpc->reason[0]) return;
+    snprintf(rpc->reason, sizeof(rpc->reason), "%s (gRPC code %d)",
+             status->message[0] ? status->message : "no reason given", (int)status->code);
+    rpc->reason_endpoint = rpc->call.endpoint;
+}
+
+static void explain(const el_rpc *rpc, el_failure *failure, int error)
+{
+    bool is_away = error == ETCDLOCK_EUNREACHABLE;
+    el_fail(failure, error, "%s: attempt %u, endpoint %u of %u: %s%s", verb_names[rpc->request.verb],
+            rpc->attempts, rpc->reason_endpoint + 1, rpc->client->transport->n_endpoints, rpc->reason,
+            is_away ? "; is etcd there? See the option endpoints, or ETCDCTL_ENDPOINTS" : "");
+}
+
 static void finish_with(el_rpc *rpc, int error, const char *detail)
 {
     el_rpc_end end = {.outcome = rpc->maybe_applied ? EL_OUTCOME_MAYBE : EL_OUTCOME_NOT_APPLIED};
     if (error != ECANCELED && rpc->maybe_applied) error = ETCDLOCK_EUNKNOWN;
-    el_fail(&end.failure, error, "%s: %u attempts, the last one at endpoint %u of %u: %s",
-            verb_names[rpc->request.verb], rpc->attempts, rpc->call.endpoint + 1,
-            rpc->client->transport->n_endpoints, error != ECANCELED && rpc->reason[0] ? rpc->reason : detail);
+    if (error == ECANCELED || !rpc->reason[0])
+        el_fail(&end.failure, error, "%s: %s", verb_names[rpc->request.verb], detail);
+    else
+        explain(rpc, &end.failure, error);
     finish(rpc, &end);
 }
 
@@ -79,14 +97,6 @@ static void pause_then_retry(el_rpc *rpc, bool other_member)
     el_client_timer_set(client, EL_LANE_IO, &rpc->pause, due_ns);
 }
 
-/* That time was up says less than why the attempts before it failed. */
-static void remember_reason(el_rpc *rpc, const el_status *status)
-{
-    if (status->code == EL_DEADLINE_EXCEEDED && rpc->reason[0]) return;
-    snprintf(rpc->reason, sizeof(rpc->reason), "%s (gRPC code %d)",
-             status->message[0] ? status->message : "no reason given", (int)status->code);
-}
-
 static bool may_retry(const el_rpc *rpc, const el_verdict *verdict)
 {
     if (!verdict->retry || verdict->outcome == EL_OUTCOME_REFUSED || rpc->is_single || must_end(rpc))
@@ -104,8 +114,7 @@ static void end_without_answer(el_rpc *rpc, const el_verdict *verdict, const el_
     else if (error == ECANCELED)
         error = ETCDLOCK_EUNREACHABLE;
     if (error == ETCDLOCK_EUNREACHABLE && rpc->maybe_applied) error = ETCDLOCK_EUNKNOWN;
-    el_fail(&end.failure, error, "%s: attempt %u, at endpoint %u of %u: %s", verb_names[rpc->request.verb],
-            rpc->attempts, rpc->call.endpoint + 1, rpc->client->transport->n_endpoints, rpc->reason);
+    explain(rpc, &end.failure, error);
     finish(rpc, &end);
 }
 

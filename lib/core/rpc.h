@@ -55,6 +55,7 @@ struct el_rpc {
     int64_t known_revision;  /* and the client's revision then, */
     unsigned known_restores; /* as many restores old */
     char reason[260];        /* why attempts have failed; "": none has */
+    unsigned reason_endpoint;
     bool maybe_applied; /* an attempt without an answer was sent: it may have been applied, or may yet be */
     bool is_under_way;
     bool is_calling; /* an attempt is with the transport */

@@ -178,7 +178,7 @@ int el_dropin_resolve(etcdlock_mutex *handle, bool may_open, el_mutex **out, el_
 
 static bool is_expected(int error)
 {
-    static const int expected[] = {0, EBUSY, ETIMEDOUT, EDEADLK, EPERM, EINVAL, ECANCELED};
+    static const int expected[] = {0, EBUSY, ETIMEDOUT, EDEADLK, EPERM, ECANCELED};
     for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
         if (expected[i] == error) return true;
     }
@@ -226,7 +226,7 @@ int el_dropin_destroy(etcdlock_mutex *handle, el_failure *failure)
     if (mutex) {
         el_client *client = mutex->client;
         if (el_client_enter(client)) return el_fail(failure, ETCDLOCK_EFORKED, "forked while destroying");
-        bool is_busy = !el_list_is_empty(&mutex->holds);
+        bool is_busy = el_mutex_is_busy(mutex);
         if (!is_busy) el_mutex_free(mutex);
         el_client_leave(client);
         if (is_busy)

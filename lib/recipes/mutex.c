@@ -49,8 +49,22 @@ int el_mutex_make(el_mutex **out, el_session *session, const char *name,
     return 0;
 }
 
+bool el_mutex_is_busy(const el_mutex *mutex)
+{
+    for (el_list *link = mutex->holds.next; link != &mutex->holds; link = link->next) {
+        const el_hold *hold = EL_CONTAINER(link, el_hold, link);
+        if (hold->state != EL_HOLD_LOST || hold->lost.error != ECANCELED) return true;
+    }
+    return false;
+}
+
 void el_mutex_free(el_mutex *mutex)
 {
+    for (el_list *link = el_list_take(&mutex->holds); link; link = el_list_take(&mutex->holds)) {
+        el_hold *hold = EL_CONTAINER(link, el_hold, link);
+        el_free(hold->notice);
+        el_free(hold);
+    }
     for (el_list *link = el_list_take(&mutex->notices); link; link = el_list_take(&mutex->notices)) {
         el_lost_notice *notice = EL_CONTAINER(link, el_lost_notice, link);
         el_notifier_withdraw(&mutex->client->notifier, &notice->notice);
@@ -139,8 +153,8 @@ static void free_hold(el_hold *hold)
 /* Tells whoever waits, for the last time, and frees the hold. */
 static void finish(el_hold *hold, const el_failure *failure)
 {
-    hold->contender = NULL;
     hold->done(hold, failure);
+    hold->contender = NULL;
     free_hold(hold);
 }
 
@@ -162,7 +176,7 @@ static void contender_lost(void *owner, const el_failure *failure)
     hold->contender = NULL;
     hold->state = EL_HOLD_LOST;
     hold->lost = *failure;
-    tell_lost(hold);
+    if (failure->error != ECANCELED) tell_lost(hold); /* who closes the session knows */
 }
 
 static void contender_left(void *owner, const el_failure *failure)
@@ -255,7 +269,9 @@ static int answer_locally(el_mutex *mutex, int64_t thread, el_enter_mode mode, e
         return -1;
     }
     if (mine && mode == EL_ENTER_WAIT)
-        return el_fail(failure, EDEADLK, "lock %s: this thread holds it already", mutex->name);
+        return el_fail(failure, EDEADLK, "lock %s: this thread %s", mutex->name,
+                       mine->state == EL_HOLD_LOST ? "held it and lost it: unlock it first"
+                                                   : "holds it already");
     if (mode == EL_ENTER_WAIT) return 0;
     for (el_list *link = mutex->holds.next; link != &mutex->holds; link = link->next) {
         el_hold *hold = EL_CONTAINER(link, el_hold, link);

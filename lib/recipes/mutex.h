@@ -61,7 +61,11 @@ struct el_mutex {
  */
 int el_mutex_make(el_mutex **out, el_session *session, const char *name,
                   const etcdlock_mutex_options *options);
-/* Requires that there are no holds. */
+/* True while somebody waits or holds, or has lost a hold and not unlocked yet; what was held through a
+ * session that its owner has closed does not count. */
+bool el_mutex_is_busy(const el_mutex *mutex);
+
+/* Requires that it is not busy. */
 void el_mutex_free(el_mutex *mutex);
 
 /* From now on new places are taken through this session. 0 or ENOMEM. */

@@ -1,6 +1,7 @@
 /* The blocking calls of the mutex: each begins an operation, and waits for its end. */
 #include <errno.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "core/backoff.h"
@@ -19,6 +20,7 @@ typedef struct waiter {
     pthread_cond_t changed;
     bool is_done;
     el_failure failure;
+    bool had_place; /* in the queue, before it failed */
     el_hold *hold;
     el_client *client;
 } waiter;
@@ -28,6 +30,7 @@ static void wake(el_hold *hold, const el_failure *failure)
     waiter *w = hold->user;
     w->is_done = true;
     w->failure = *failure;
+    w->had_place = hold->contender->place.create_revision != 0;
     pthread_cond_signal(&w->changed);
 }
 
@@ -69,25 +72,35 @@ static int enter(etcdlock_mutex *handle, bool may_open, el_mutex **out, el_failu
 /* ---- lock
  * ------------------------------------------------------------------------------------------------------ */
 
-static int lock(etcdlock_mutex *handle, const char *call, el_enter_mode mode, int64_t limit_ns)
+/* One try at it; the outcome is in w->failure. */
+static void lock_once(waiter *w, etcdlock_mutex *handle, el_enter_mode mode, int64_t limit_ns)
 {
     el_mutex *mutex;
-    waiter w = {.is_done = false};
-    bool is_timed = limit_ns != INT64_MAX;
-    if (enter(handle, true, &mutex, &w.failure)) return el_dropin_judge(handle, call, &w.failure);
-    w.client = mutex->client;
-    int64_t deadline_ns = is_timed ? el_now(w.client) + limit_ns : INT64_MAX;
-    if (is_timed && limit_ns <= 0) {
-        mode = EL_ENTER_TRY; /* POSIX: a deadline that has passed still lets a free mutex be locked */
-    }
-    if (mode == EL_ENTER_TRY) deadline_ns = el_now(w.client) + w.client->command_timeout_ns;
-    pthread_cond_init(&w.changed, NULL);
-    int error = el_mutex_begin(mutex, &w.hold, el_process_thread(), mode, deadline_ns, wake, &w, &w.failure);
-    if (!error && w.hold) await(&w);
-    pthread_cond_destroy(&w.changed);
-    el_client_leave(w.client);
-    int end = w.failure.error;
-    if (is_timed && (end == EBUSY || end == ETCDLOCK_EUNREACHABLE || end == ETCDLOCK_EUNKNOWN))
+    *w = (waiter){.is_done = false};
+    if (enter(handle, true, &mutex, &w->failure)) return;
+    w->client = mutex->client;
+    /* POSIX: a deadline that has passed still lets a free mutex be locked */
+    if (limit_ns <= 0) mode = EL_ENTER_TRY;
+    if (mode == EL_ENTER_TRY) limit_ns = w->client->command_timeout_ns;
+    int64_t deadline_ns = limit_ns == INT64_MAX ? INT64_MAX : el_now(w->client) + limit_ns;
+    pthread_cond_init(&w->changed, NULL);
+    int error = el_mutex_begin(mutex, &w->hold, el_process_thread(), mode, deadline_ns, wake, w, &w->failure);
+    if (!error && w->hold) await(w);
+    pthread_cond_destroy(&w->changed);
+    el_client_leave(w->client);
+}
+
+static int lock(etcdlock_mutex *handle, const char *call, el_enter_mode mode, int64_t limit_ns)
+{
+    waiter w;
+    lock_once(&w, handle, mode, limit_ns);
+    /* The session of the process had been lost without anybody knowing: the next try opens a new one. A place
+     * that was lost while it was waited in is not silently exchanged for a later one. */
+    if (w.failure.error == ETCDLOCK_ESESSION && !w.had_place && el_dropin_is(handle))
+        lock_once(&w, handle, mode, limit_ns);
+    int error = w.failure.error;
+    bool is_timed = mode == EL_ENTER_WAIT && limit_ns != INT64_MAX;
+    if (is_timed && (error == EBUSY || error == ETCDLOCK_EUNREACHABLE || error == ETCDLOCK_EUNKNOWN))
         w.failure.error = ETIMEDOUT;
     return el_dropin_judge(handle, call, &w.failure);
 }
@@ -180,12 +193,29 @@ int etcdlock_mutex_cancel(etcdlock_mutex *handle)
 /* ---- making and destroying
  * ---------------------------------------------------------------------------------------- */
 
+/* Takes those of a program that was compiled with an older version, which are shorter; and of a newer one, if
+ * it says nothing there that is not known here. */
+static int take_options(etcdlock_mutex_options *out, const etcdlock_mutex_options *given, el_failure *failure)
+{
+    enum { SIZE_MAX_KNOWN = 4096 };
+    *out = (etcdlock_mutex_options)ETCDLOCK_MUTEX_OPTIONS_INIT;
+    if (!given) return 0;
+    if (given->size < offsetof(etcdlock_mutex_options, label) || given->size > SIZE_MAX_KNOWN)
+        return el_fail(failure, EINVAL, "mutex options: size is %zu: start from ETCDLOCK_MUTEX_OPTIONS_INIT",
+                       given->size);
+    const char *bytes = (const char *)given;
+    for (size_t i = sizeof(*out); i < given->size; i++) {
+        if (bytes[i])
+            return el_fail(failure, EINVAL,
+                           "mutex options: made for a newer version of the library, byte %zu is not known",
+                           i);
+    }
+    memcpy(out, given, given->size < sizeof(*out) ? given->size : sizeof(*out));
+    return 0;
+}
+
 static int check_options(const etcdlock_mutex_options *options, el_failure *failure)
 {
-    if (options->size != sizeof(*options))
-        return el_fail(failure, EINVAL,
-                       "mutex options: size is %zu, expected %zu: start from ETCDLOCK_MUTEX_OPTIONS_INIT",
-                       options->size, sizeof(*options));
     if (options->flags & ~(unsigned)(ETCDLOCK_RECURSIVE | ETCDLOCK_HANDLE_OWNED))
         return el_fail(failure, EINVAL, "mutex options: flags 0x%x are not known", options->flags);
     if ((options->flags & ETCDLOCK_RECURSIVE) && (options->flags & ETCDLOCK_HANDLE_OWNED))
@@ -198,18 +228,19 @@ static int check_options(const etcdlock_mutex_options *options, el_failure *fail
 }
 
 int etcdlock_mutex_new(etcdlock_mutex **out, etcdlock_session *session, const char *name,
-                       const etcdlock_mutex_options *options)
+                       const etcdlock_mutex_options *given)
 {
-    static const etcdlock_mutex_options defaults = ETCDLOCK_MUTEX_OPTIONS_INIT;
+    etcdlock_mutex_options options;
     el_failure failure = {0};
     el_mutex *mutex;
     if (out) *out = NULL;
     if (!out || !session) return el_publish_new(EINVAL, "mutex_new: %s is NULL", out ? "session" : "out");
-    if (!options) options = &defaults;
-    if (el_name_check(name, &failure) || check_options(options, &failure)) return el_publish(&failure);
+    if (el_name_check(name, &failure) || take_options(&options, given, &failure) ||
+        check_options(&options, &failure))
+        return el_publish(&failure);
     if (el_client_enter(session->client)) return el_publish_new(forked(&failure), "%s", failure.text);
     int error = session->phase == EL_SESSION_OVER && session->over_error == ECANCELED ? ECANCELED : 0;
-    if (!error) error = el_mutex_make(&mutex, session, name, options);
+    if (!error) error = el_mutex_make(&mutex, session, name, &options);
     el_client_leave(session->client);
     if (error)
         return el_publish_new(error, "mutex_new %s: %s", name,
@@ -227,7 +258,7 @@ int etcdlock_mutex_destroy(etcdlock_mutex *handle)
     if (!mutex) return el_publish_new(EINVAL, "mutex_destroy: the mutex is not initialised");
     el_client *client = mutex->client;
     if (el_client_enter(client)) return el_publish_new(forked(&failure), "%s", failure.text);
-    bool is_busy = !el_list_is_empty(&mutex->holds);
+    bool is_busy = el_mutex_is_busy(mutex);
     if (!is_busy) {
         el_notifier_await(&client->notifier, mutex);
         el_mutex_free(mutex);
