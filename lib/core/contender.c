@@ -100,7 +100,7 @@ static void hold(el_contender *contender)
 {
     if (!el_session_is_live(contender->session)) return; /* its end has told everybody */
     assert(contender->place.create_revision > 0);
-    contender->state = EL_CONTENDER_HELD;
+    el_contender_become(contender, EL_CONTENDER_HELD);
     el_client_timer_clear(contender->client, EL_LANE_IO, &contender->deadline);
     el_failure none = {0};
     contender->calls->entered(contender->owner, &none);
@@ -189,7 +189,7 @@ static void looked(el_commit *commit, const el_commit_end *end)
 static void predecessor_gone(el_departure *departure, int64_t revision, unsigned endpoint)
 {
     el_contender *contender = EL_CONTAINER(departure, el_contender, predecessor);
-    contender->state = EL_CONTENDER_CONFIRMING;
+    el_contender_become(contender, EL_CONTENDER_CONFIRMING);
     contender->min_revision = revision;
     if (contender->min_revision < contender->place.create_revision)
         contender->min_revision = contender->place.create_revision;
@@ -208,7 +208,7 @@ static void predecessor_settled(el_departure *departure)
 
 static void wait_for(el_contender *contender, const el_view *view)
 {
-    contender->state = EL_CONTENDER_WAITING;
+    el_contender_become(contender, EL_CONTENDER_WAITING);
     memcpy(contender->predecessor_key, view->older_key.data, view->older_key.size);
     el_span key = {contender->predecessor_key, view->older_key.size};
     el_departure_start(&contender->predecessor, contender->client, key, view->older_create_revision,
@@ -228,7 +228,7 @@ static void act_on_view(el_contender *contender, const el_view *view)
     } else if (!view->is_mine_there || view->mine_create_revision != contender->place.create_revision) {
         entry_vanished(contender);
     } else if (view->is_unclear) {
-        contender->state = EL_CONTENDER_LOOKING;
+        el_contender_become(contender, EL_CONTENDER_LOOKING);
         look(contender, EL_ANY_ENDPOINT, true);
     } else if (!view->has_older) {
         hold(contender);
@@ -310,7 +310,7 @@ static void entered(el_commit *commit, const el_commit_end *end)
 
 static void send_enter(el_contender *contender)
 {
-    contender->state = EL_CONTENDER_ENTERING;
+    el_contender_become(contender, EL_CONTENDER_ENTERING);
     contender->commit.kind = EL_COMMIT_ENTER;
     contender->commit.pinned = EL_ANY_ENDPOINT;
     contender->commit.done = entered;

@@ -103,7 +103,7 @@ static void ghost_refused(el_watcher *watcher, const el_failure *failure)
 
 static void watch_ghost(el_contender *contender)
 {
-    contender->state = EL_CONTENDER_GHOST;
+    el_contender_become(contender, EL_CONTENDER_GHOST);
     contender->place.create_revision = 0; /* what may come has another one: it is known by its value */
     contender->ghost.ready = ghost_ready;
     contender->ghost.put = ghost_put;
@@ -164,7 +164,7 @@ static void stop_watching(el_contender *contender)
 
 static void become_gone(el_contender *contender)
 {
-    contender->state = EL_CONTENDER_GONE;
+    el_contender_become(contender, EL_CONTENDER_GONE);
     stop_watching(contender);
     el_client_timer_clear(contender->client, EL_LANE_IO, &contender->deadline);
     el_client_timer_clear(contender->client, EL_LANE_IO, &contender->next_leave);
@@ -239,7 +239,7 @@ static void left(el_commit *commit, const el_commit_end *end)
 
 void el_contender_begin_leave(el_contender *contender)
 {
-    contender->state = EL_CONTENDER_LEAVING;
+    el_contender_become(contender, EL_CONTENDER_LEAVING);
     contender->next_leave.fire = leave_again;
     stop_watching(contender);
     contender->commit.kind = EL_COMMIT_LEAVE;

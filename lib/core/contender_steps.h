@@ -5,6 +5,9 @@
 
 #include "core/contender.h"
 
+/* The one way to change the state; tells the log at debug level. */
+void el_contender_become(el_contender *contender, el_contender_state state);
+
 /* From now on nobody waits or holds by it. */
 void el_contender_disown(el_contender *contender);
 
