@@ -16,6 +16,15 @@ static void check_ghost(el_contender *contender);
 /* ---- its memory
  * --------------------------------------------------------------------------------------------- */
 
+void el_contender_become(el_contender *contender, el_contender_state state)
+{
+    static const char *const names[] = {"new",  "entering", "looking", "waiting", "confirming",
+                                        "held", "leaving",  "ghost",   "gone"};
+    el_log(contender->client, ETCDLOCK_LOG_DEBUG, "entry %.200s: %s, was %s", contender->key, names[state],
+           names[contender->state]);
+    contender->state = state;
+}
+
 static void free_all(el_contender *contender)
 {
     el_list_remove(&contender->link);
