@@ -58,6 +58,7 @@ want_etcd() {
 
 find_missing() {
     if ! have gcc && ! have cc; then want gcc "the compiler" "gcc libc6-dev" gcc "gcc musl-dev"; fi
+    have g++ || want g++ "the check that the headers suit C++" g++ gcc-c++ g++
     [ -e /usr/include/stdlib.h ] || ! have gcc || want libc "the C library's headers" libc6-dev glibc-devel musl-dev
     want_program make "the build" make make make
     want_program pkg-config "finding libraries" pkg-config pkgconf-pkg-config pkgconf

@@ -71,7 +71,8 @@ ETCDLOCK_API int etcdlock_client_open(etcdlock_client **out,
                                       const etcdlock_client_options *options) ETCDLOCK_CHECK_RESULT;
 
 /* Closes a client: every call that waits in another thread returns ECANCELED, the leases of sessions still
- * open are revoked, the threads are joined. The sessions and locks made from it stay valid as handles, to be
+ * open are revoked, the threads are joined (where a connection was being made, one that waits for its end is
+ * gone 4 s later at the latest). The sessions and locks made from it stay valid as handles, to be
  * closed by their owners in any order; until then their functions return ECANCELED.
  * Blocks no longer than command_timeout_ms and 1 s, also when etcd is away. NULL is allowed.
  * 0; ETCDLOCK_EUNKNOWN: closed, but a lease could not be revoked and will expire by its time to live;

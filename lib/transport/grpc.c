@@ -12,7 +12,6 @@
 #include "transport/grpc_call.h"
 #include "transport/grpc_credentials.h"
 #include "transport/grpc_lane.h"
-#include "transport/grpc_release.h"
 #include "transport/grpc_watch.h"
 
 typedef struct grpc_transport {
@@ -160,7 +159,7 @@ static void free_transport(el_transport *t)
     el_free(self->endpoints);
     el_grpc_credentials_clear(&self->credentials);
     el_free(self);
-    el_grpc_release(el_grpc_now_ns());
+    grpc_shutdown();
     errno = saved_errno;
 }
 
@@ -214,7 +213,7 @@ int el_grpc_transport_new(el_transport **out, const el_grpc_config *config)
     self->table.n_endpoints = config->n_targets;
     self->keepalive_time_ms = config->keepalive_time_ms;
     self->keepalive_timeout_ms = config->keepalive_timeout_ms;
-    el_grpc_acquire(el_grpc_now_ns());
+    grpc_init();
     int error = fill(self, config);
     if (error) {
         free_transport(&self->table);

@@ -7,7 +7,6 @@
 
 #include "core/alloc.h"
 #include "etcdlock/version.h"
-#include "transport/grpc_lane.h"
 #include "transport/grpc_release.h"
 
 enum {
@@ -171,7 +170,7 @@ void el_grpc_channel_open(el_grpc_channel *channel, const el_grpc_endpoint *endp
 void el_grpc_channel_close(el_grpc_channel *channel)
 {
     if (!channel->channel) return;
-    el_grpc_destroy_channel(channel->channel, el_grpc_now_ns());
+    el_grpc_destroy_channel(channel->channel);
     channel->channel = NULL;
 }
 

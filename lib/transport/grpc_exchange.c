@@ -112,7 +112,8 @@ static char *message_of(grpc_slice details, bool not_sent, bool tls)
     const char *hint = hint_of(text, not_sent, tls);
     char *whole = el_realloc(text, size + strlen(hint) + 1);
     if (!whole) return text;
-    return strcat(whole, hint);
+    memcpy(whole + strlen(whole), hint, strlen(hint) + 1);
+    return whole;
 }
 
 static el_code code_of(grpc_status_code code)
