@@ -10,7 +10,8 @@
 #include "support/live.h"
 #include "support/proxy.h"
 
-enum { MEMBERS = 3, TTL_S = 6, OPENINGS_MAX = 60 };
+/* Long enough to outlive the elections that a member brings which comes back. */
+enum { MEMBERS = 3, TTL_S = 10, OPENINGS_MAX = 60 };
 
 /* Which endpoint a client is at shows in the connections. */
 static proxy proxies[MEMBERS];
