@@ -3,6 +3,7 @@
 #ifndef ETCDLOCK_H
 #define ETCDLOCK_H
 
+#include "etcdlock/async.h"
 #include "etcdlock/client.h"
 #include "etcdlock/error.h"
 #include "etcdlock/export.h"
