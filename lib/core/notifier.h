@@ -1,5 +1,6 @@
-/* The thread that runs the user's callbacks: never with a lock held, never on the threads that do the work.
- * It is started by the first notice. Every function is called with the client's lock held. */
+/* What runs the user's callbacks: never with a lock held, never on the threads that do the work. Either a
+ * thread of its own, started when it is first needed, or the program's event loop: then a descriptor is
+ * readable while something waits. Every function is called with the client's lock held. */
 #ifndef EL_NOTIFIER_H
 #define EL_NOTIFIER_H
 
@@ -22,9 +23,14 @@ typedef struct el_notifier {
     el_list queue;
     el_notice *running;
     void *running_subject;
+    pthread_t runner; /* the thread that runs it, while one is running */
     pthread_t thread;
     bool is_started;
+    bool is_leaving; /* the thread ends: the program's loop takes over */
     bool is_stopping;
+    bool is_polled; /* the program's loop runs them, by el_notifier_dispatch */
+    bool is_dispatching;
+    int fd;         /* -1: none */
     bool is_inline; /* tests without threads: notices are run by el_notifier_run_all */
 } el_notifier;
 
@@ -34,6 +40,18 @@ int el_notifier_init(el_notifier *notifier, pthread_mutex_t *lock, bool is_inlin
  * EAGAIN if the thread cannot be started, ECANCELED after stop. */
 int el_notifier_post(el_notifier *notifier, el_notice *notice);
 
+/* Makes sure that there is, or will be, somebody to run what is posted. 0, EAGAIN or ECANCELED. */
+int el_notifier_ready(el_notifier *notifier);
+
+/* From now on the program's loop runs the notices; the thread is ended. Releases the lock while it waits for
+ * a notice that is running. Returns the descriptor; -1 and *error EDEADLK from inside a notice, ECANCELED
+ * after stop, or what eventfd says. */
+int el_notifier_poll(el_notifier *notifier, int *error);
+
+/* Runs those that wait now. Releases the lock while they run. 0; EINVAL: not polled; EDEADLK: from inside a
+ * notice; EBUSY: another thread is at it. */
+int el_notifier_dispatch(el_notifier *notifier);
+
 /* Takes the notice back if it has not begun to run. */
 void el_notifier_withdraw(el_notifier *notifier, el_notice *notice);
 
@@ -41,7 +59,7 @@ void el_notifier_withdraw(el_notifier *notifier, el_notice *notice);
  * it waits. */
 void el_notifier_await(el_notifier *notifier, const void *subject);
 
-/* True on the notifier's own thread. */
+/* True inside a notice. */
 bool el_notifier_is_here(const el_notifier *notifier);
 
 /* Runs what is queued, then ends the thread. Releases the lock while it waits. */

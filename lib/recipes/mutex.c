@@ -51,6 +51,7 @@ int el_mutex_make(el_mutex **out, el_session *session, const char *name,
 
 bool el_mutex_is_busy(const el_mutex *mutex)
 {
+    if (mutex->n_operations > 0) return true;
     for (el_list *link = mutex->holds.next; link != &mutex->holds; link = link->next) {
         const el_hold *hold = EL_CONTAINER(link, el_hold, link);
         if (hold->state != EL_HOLD_LOST || hold->lost.error != ECANCELED) return true;

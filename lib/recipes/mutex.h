@@ -55,6 +55,7 @@ struct el_mutex {
     el_list notices; /* losses to be told */
     int lost_fd;     /* -1: none yet */
     bool is_fd_set;
+    unsigned n_operations; /* asynchronous ones whose callback has not begun yet */
 };
 
 /* The name has been checked. Takes references. With the client's lock held, like all of these. 0 or ENOMEM.
@@ -90,6 +91,18 @@ int el_mutex_begin_unlock(el_mutex *mutex, int64_t thread, el_hold_function *don
 
 /* Every wait of this handle ends with ECANCELED. */
 void el_mutex_cancel_waits(el_mutex *mutex);
+
+/* ---- for the blocking and the asynchronous calls alike (mutex_calls.c) ---- */
+
+/* Centuries are as good as for ever, and leave room for adding the clock: INT64_MAX then. */
+int64_t el_limit_of_ms(int64_t ms);
+
+/* The deadline of a call that is to take no longer than limit_ns (INT64_MAX: for ever). With nothing left, as
+ * POSIX has it, *mode becomes a try. */
+int64_t el_mutex_deadline(const el_client *client, el_enter_mode *mode, int64_t limit_ns);
+
+/* What a call with a deadline of its own says where another says `error`. */
+int el_timed_error(int error);
 
 /* The wait or hold is given up without a word; for a thread that is cancelled. */
 void el_hold_abandon(el_hold *hold);

@@ -72,6 +72,19 @@ static int enter(etcdlock_mutex *handle, bool may_open, el_mutex **out, el_failu
 /* ---- lock
  * ------------------------------------------------------------------------------------------------------ */
 
+int64_t el_mutex_deadline(const el_client *client, el_enter_mode *mode, int64_t limit_ns)
+{
+    if (limit_ns <= 0) *mode = EL_ENTER_TRY;
+    if (*mode == EL_ENTER_TRY) limit_ns = client->command_timeout_ns;
+    return limit_ns == INT64_MAX ? INT64_MAX : el_now(client) + limit_ns;
+}
+
+int el_timed_error(int error)
+{
+    bool is_late = error == EBUSY || error == ETCDLOCK_EUNREACHABLE || error == ETCDLOCK_EUNKNOWN;
+    return is_late ? ETIMEDOUT : error;
+}
+
 /* One try at it; the outcome is in w->failure. */
 static void lock_once(waiter *w, etcdlock_mutex *handle, el_enter_mode mode, int64_t limit_ns)
 {
@@ -79,10 +92,7 @@ static void lock_once(waiter *w, etcdlock_mutex *handle, el_enter_mode mode, int
     *w = (waiter){.is_done = false};
     if (enter(handle, true, &mutex, &w->failure)) return;
     w->client = mutex->client;
-    /* POSIX: a deadline that has passed still lets a free mutex be locked */
-    if (limit_ns <= 0) mode = EL_ENTER_TRY;
-    if (mode == EL_ENTER_TRY) limit_ns = w->client->command_timeout_ns;
-    int64_t deadline_ns = limit_ns == INT64_MAX ? INT64_MAX : el_now(w->client) + limit_ns;
+    int64_t deadline_ns = el_mutex_deadline(w->client, &mode, limit_ns);
     pthread_cond_init(&w->changed, NULL);
     int error = el_mutex_begin(mutex, &w->hold, el_process_thread(), mode, deadline_ns, wake, w, &w->failure);
     if (!error && w->hold) await(w);
@@ -98,10 +108,8 @@ static int lock(etcdlock_mutex *handle, const char *call, el_enter_mode mode, in
      * that was lost while it was waited in is not silently exchanged for a later one. */
     if (w.failure.error == ETCDLOCK_ESESSION && !w.had_place && el_dropin_is(handle))
         lock_once(&w, handle, mode, limit_ns);
-    int error = w.failure.error;
     bool is_timed = mode == EL_ENTER_WAIT && limit_ns != INT64_MAX;
-    if (is_timed && (error == EBUSY || error == ETCDLOCK_EUNREACHABLE || error == ETCDLOCK_EUNKNOWN))
-        w.failure.error = ETIMEDOUT;
+    if (is_timed) w.failure.error = el_timed_error(w.failure.error);
     return el_dropin_judge(handle, call, &w.failure);
 }
 
@@ -115,8 +123,7 @@ int etcdlock_mutex_trylock(etcdlock_mutex *mutex)
     return lock(mutex, "trylock", EL_ENTER_TRY, INT64_MAX);
 }
 
-/* Centuries are as good as for ever, and leave room for adding the clock. */
-static int64_t limit_of_ms(int64_t ms)
+int64_t el_limit_of_ms(int64_t ms)
 {
     if (ms < 0) return 0;
     return ms < INT64_MAX / EL_MS / 4 ? ms * EL_MS : INT64_MAX;
@@ -124,7 +131,7 @@ static int64_t limit_of_ms(int64_t ms)
 
 int etcdlock_mutex_lock_for(etcdlock_mutex *mutex, int64_t ms)
 {
-    return lock(mutex, "lock_for", EL_ENTER_WAIT, limit_of_ms(ms));
+    return lock(mutex, "lock_for", EL_ENTER_WAIT, el_limit_of_ms(ms));
 }
 
 static int lock_until(etcdlock_mutex *mutex, const char *call, clockid_t clock,

@@ -11,7 +11,7 @@
 typedef struct told {
     etcdlock_client *client;
     atomic_int n;
-    atomic_int states[8];
+    atomic_int states[32];
     atomic_int close_result; /* of the close from inside, plus 1 */
     bool closes_itself;
     party *opens_another;
@@ -28,7 +28,7 @@ static void note_state(etcdlock_session *session, etcdlock_session_state state, 
     if (!t->closes_itself) return;
     ck_assert_int_eq(etcdlock_client_close(t->client), EDEADLK);
     int result = etcdlock_session_close(session);
-    if (t->opens_another) t->opens_another->session = party_session(t->opens_another, 2);
+    if (t->opens_another) t->opens_another->session = party_session(t->opens_another, 10);
     t->close_result = result + 1;
 }
 
@@ -40,6 +40,13 @@ static bool was_told(void *arg)
 static bool was_told_twice(void *arg)
 {
     return ((told *)arg)->n > 1;
+}
+
+static bool was_told_of_loss(void *arg)
+{
+    told *t = arg;
+    int n = t->n;
+    return n > 0 && t->states[n - 1] == ETCDLOCK_SESSION_LOST;
 }
 
 static bool has_closed(void *arg)
@@ -90,7 +97,8 @@ START_TEST(raised)
 {
     party p = party_open(live_name("a"), 1);
     ck_assert_int_eq(etcdlock_session_ttl_s(p.session), 2);
-    ck_assert_int_gt(etcdlock_session_remaining_ms(p.session), 1000);
+    /* More than a session of the 1 s that was asked for could have. */
+    if (live_slowness() == 1) ck_assert_int_gt(etcdlock_session_remaining_ms(p.session), 1000);
     party_close(&p);
 }
 END_TEST
@@ -205,7 +213,7 @@ START_TEST(late_descriptor)
     told t = {0};
     party p = open_told(&t, 2);
     ck_assert(etcdctl_revoke(etcdlock_session_lease(p.session)));
-    ck_assert(live_wait_until(was_told, &t, 2500));
+    ck_assert(live_wait_until(was_told_of_loss, &t, 2500));
     ck_assert(live_readable(etcdlock_session_lost_fd(p.session), 0));
     ck_assert_int_eq(etcdlock_session_close(p.session), ETCDLOCK_ESESSION);
     p.session = NULL;
@@ -217,11 +225,11 @@ END_TEST
 START_TEST(callback_closes)
 {
     told t = {.closes_itself = true};
-    party p = open_told(&t, 2);
+    party p = open_told(&t, 10);
     party next = {.client = p.client};
     t.opens_another = &next;
     ck_assert(etcdctl_revoke(etcdlock_session_lease(p.session)));
-    ck_assert(live_wait_until(has_closed, &t, 5000));
+    ck_assert(live_wait_until(has_closed, &t, 12000));
     ck_assert_int_eq(t.close_result, ETCDLOCK_ESESSION + 1);
     ck_assert_int_eq(etcdlock_session_get_state(next.session), ETCDLOCK_SESSION_OK);
     ck_assert_int_eq(t.n, 1);
@@ -233,7 +241,7 @@ END_TEST
 START_TEST(no_callback_after_close)
 {
     told t = {0};
-    party p = open_told(&t, 2);
+    party p = open_told(&t, 10);
     ck_assert(etcdctl_revoke(etcdlock_session_lease(p.session)));
     int result = etcdlock_session_close(p.session);
     int n = t.n;
@@ -293,9 +301,9 @@ START_TEST(lost_in_silence)
     ck_assert_uint_eq(etcdlock_mutex_token(p.mutex), 0);
     ck_assert(live_readable(fd, 500));
     ck_assert_int_eq(etcdlock_mutex_unlock(p.mutex), ETCDLOCK_ESESSION);
-    ck_assert(live_wait_until(was_told_twice, &t, 500));
-    ck_assert_int_eq(t.states[0], ETCDLOCK_SESSION_SUSPENDED);
-    ck_assert_int_eq(t.states[1], ETCDLOCK_SESSION_LOST);
+    ck_assert(live_wait_until(was_told_of_loss, &t, 500));
+    ck_assert_int_gt(t.n, 1);
+    ck_assert_int_eq(t.states[t.n - 2], ETCDLOCK_SESSION_SUSPENDED);
     ck_assert_int_eq(caller_end(&waiter), 0);
     ck_assert_int_eq(etcdlock_mutex_destroy(second), 0);
     began_ms = live_now_ms();

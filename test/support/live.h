@@ -28,12 +28,15 @@ const char *live_prefix(void);
 etcdlock_client_options live_options(void);
 /* "host:port" number i of ETCDLOCK_TEST_ENDPOINTS, from 0; NULL if there are not so many. */
 const char *live_endpoint(int i);
-/* A command of scripts/cluster.sh, such as "pause 1". */
+/* A command of scripts/cluster.sh, such as "pause 1". A case that ends with a member paused, since it has
+ * failed, does not take the next ones with it: it is resumed before them. */
 void live_cluster(const char *command);
 /* The number that such a command prints. */
 int live_cluster_number(const char *command);
 
 int64_t live_now_ms(void);
+/* How many times slower than usual all of this runs: under a sanitizer or valgrind; else 1. */
+int live_slowness(void);
 /* Fails the case if more than limit_ms have passed since began_ms; sanitizers are given more. */
 void live_within(int64_t began_ms, int64_t limit_ms);
 /* True as soon as the condition is, false after the time. */
