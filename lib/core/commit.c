@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "core/alloc.h"
 #include "core/client.h"
 #include "core/key.h"
 #include "core/log.h"
@@ -15,11 +16,20 @@ static void drop_due(el_timer *timer);
 /* ---- one that travels alone
  * -------------------------------------------------------------------------------- */
 
+/* Made for the journey: of ten thousand contenders hardly one is looking. */
+typedef struct el_lone {
+    el_rpc rpc;
+    el_commit *commit;
+} el_lone;
+
 static void alone_done(el_rpc *rpc, const el_rpc_end *end)
 {
-    el_commit *commit = EL_CONTAINER(rpc, el_commit, rpc);
+    el_lone *lone = EL_CONTAINER(rpc, el_lone, rpc);
+    el_commit *commit = lone->commit;
     commit->is_under_way = false;
     if (rpc->maybe_applied) commit->maybe_applied = true;
+    commit->lone = NULL;
+    el_free(lone);
     el_commit_end own = {.failure = end->failure, .outcome = end->outcome};
     if (end->answer) {
         own.revision = end->answer->revision;
@@ -28,10 +38,24 @@ static void alone_done(el_rpc *rpc, const el_rpc_end *end)
     commit->done(commit, &own);
 }
 
+/* To be told in a moment: `done` is never called from inside a submit. */
+static void drop_soon(el_group *group)
+{
+    el_client_timer_set(group->client, EL_LANE_IO, &group->stopped, el_now(group->client));
+}
+
 static void send_alone(el_client *client, el_commit *commit)
 {
+    commit->lone = el_alloc(sizeof(*commit->lone));
+    if (!commit->lone) {
+        commit->is_out_of_memory = commit->is_stopped = true;
+        el_list_append(&client->group.leaves, &commit->link);
+        drop_soon(&client->group);
+        return;
+    }
     commit->is_sent = true;
-    commit->rpc = (el_rpc){
+    commit->lone->commit = commit;
+    commit->lone->rpc = (el_rpc){
         .request = {.verb = EL_TXN, .txn = commit->txn},
         .is_write = commit->kind != EL_COMMIT_LOOK,
         .is_single = commit->pinned != EL_ANY_ENDPOINT,
@@ -39,7 +63,7 @@ static void send_alone(el_client *client, el_commit *commit)
         .deadline_ns = INT64_MAX, /* the owner stops it; each attempt is bounded */
         .done = alone_done,
     };
-    el_rpc_start(client, &commit->rpc);
+    el_rpc_start(client, &commit->lone->rpc);
 }
 
 /* ---- the group
@@ -54,7 +78,10 @@ static void finish(el_commit *commit, const el_commit_end *end)
 static void finish_cancelled(el_commit *commit)
 {
     el_commit_end end = {.outcome = EL_OUTCOME_NOT_APPLIED};
-    el_fail(&end.failure, ECANCELED, "transaction: cancelled before it was sent");
+    if (commit->is_out_of_memory)
+        el_fail(&end.failure, ENOMEM, "transaction: out of memory");
+    else
+        el_fail(&end.failure, ECANCELED, "transaction: cancelled before it was sent");
     finish(commit, &end);
 }
 
@@ -233,13 +260,13 @@ void el_commit_stop(el_commit *commit)
 {
     if (!commit->is_under_way || commit->is_stopped) return;
     commit->is_stopped = true;
-    if (commit->rpc.is_under_way) {
-        el_rpc_stop(&commit->rpc);
+    if (commit->lone) {
+        el_rpc_stop(&commit->lone->rpc);
         return;
     }
     el_group *group = commit->group;
     if (!commit->is_sent) {
-        el_client_timer_set(group->client, EL_LANE_IO, &group->stopped, el_now(group->client));
+        drop_soon(group);
     } else if (nobody_needs(group)) {
         el_rpc_stop(&group->rpc);
     }
@@ -264,14 +291,14 @@ void el_commit_submit(el_client *client, el_commit *commit)
     commit->group = group;
     commit->is_under_way = true;
     commit->maybe_applied = commit->is_stopped = commit->is_alone = commit->is_sent = false;
-    commit->rpc.is_under_way = false;
+    commit->is_out_of_memory = false;
     if (commit->kind == EL_COMMIT_LOOK || group->is_off) {
         send_alone(client, commit);
         return;
     }
     el_list_append(commit->kind == EL_COMMIT_LEAVE ? &group->leaves : &group->enters, &commit->link);
     if (client->state == EL_CLIENT_CLOSED) {
-        el_client_timer_set(client, EL_LANE_IO, &group->stopped, el_now(client));
+        drop_soon(group);
     } else if (!group->is_in_flight) {
         send_group(group);
     }
@@ -280,6 +307,6 @@ void el_commit_submit(el_client *client, el_commit *commit)
 bool el_commit_may_have_happened(const el_commit *commit)
 {
     if (!commit->is_under_way || commit->kind == EL_COMMIT_LOOK) return false;
-    const el_rpc *rpc = commit->rpc.is_under_way ? &commit->rpc : &commit->group->rpc;
+    const el_rpc *rpc = commit->lone ? &commit->lone->rpc : &commit->group->rpc;
     return commit->maybe_applied || (commit->is_sent && (rpc->maybe_applied || rpc->is_calling));
 }

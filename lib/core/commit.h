@@ -50,7 +50,8 @@ struct el_commit {
     bool is_sent;  /* in a group, or on its own, it has been given to the transport */
     el_list link;  /* while it gathers */
     struct el_group *group;
-    el_rpc rpc; /* of a LOOK */
+    struct el_lone *lone; /* while it travels alone */
+    bool is_out_of_memory;
 };
 
 enum { EL_GROUP_MAX = 64 };

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "core/alloc.h"
 #include "core/backoff.h"
 #include "core/client.h"
 
@@ -14,7 +15,21 @@ static const int64_t first_interval_ns = 1 * EL_MS;
  * snapshot, and never will. A linearizable read tells, and ends the sessions in the latter case. */
 static const int64_t behind_interval_ns = 1 * EL_S;
 
+/* Of ten thousand that wait hardly one is reading. */
+typedef struct el_departure_read {
+    el_rpc rpc;
+    el_departure *departure;
+} el_departure_read;
+
 static void read_entry(el_departure *departure);
+
+static void fail_for_memory(el_departure *departure, const char *what)
+{
+    el_failure failure;
+    el_fail(&failure, ENOMEM, "out of memory for %s", what);
+    el_departure_stop(departure);
+    departure->failed(departure, &failure);
+}
 
 static void finish_gone(el_departure *departure, int64_t revision, unsigned endpoint)
 {
@@ -36,7 +51,7 @@ static void read_due(el_timer *timer)
 {
     el_departure *departure = EL_CONTAINER(timer, el_departure, next_read);
     if (!departure->is_waiting || !departure->watcher.watch->is_ready) return;
-    if (departure->is_reading) return; /* its answer plans the next one */
+    if (departure->read) return; /* its answer plans the next one */
     departure->reads++;
     read_entry(departure);
 }
@@ -50,9 +65,12 @@ static bool shows_gone(const el_departure *departure, const el_answer *answer)
 
 static void read_done(el_rpc *rpc, const el_rpc_end *end)
 {
-    el_departure *departure = EL_CONTAINER(rpc, el_departure, read);
+    el_departure_read *read = EL_CONTAINER(rpc, el_departure_read, rpc);
+    el_departure *departure = read->departure;
     el_client *client = departure->client;
-    departure->is_reading = false;
+    unsigned endpoint = (unsigned)rpc->pinned;
+    departure->read = NULL;
+    el_free(read);
     if (!departure->is_waiting) {
         departure->settled(departure);
         return;
@@ -75,11 +93,11 @@ static void read_done(el_rpc *rpc, const el_rpc_end *end)
     if (!end->answer) {
         /* The member of the watch does not answer: the watch goes to another one, and its placement there
          * brings us back here. */
-        el_hub_leave_endpoint(client, (unsigned)rpc->pinned);
+        el_hub_leave_endpoint(client, endpoint);
         return;
     }
     if (shows_gone(departure, end->answer)) {
-        finish_gone(departure, end->answer->revision, (unsigned)rpc->pinned);
+        finish_gone(departure, end->answer->revision, endpoint);
         return;
     }
     if (end->answer->revision > departure->seen_revision &&
@@ -98,13 +116,18 @@ static void read_done(el_rpc *rpc, const el_rpc_end *end)
 static void read_entry(el_departure *departure)
 {
     el_client *client = departure->client;
-    if (departure->is_reading) {
+    if (departure->read) {
         departure->read_again = true;
         return;
     }
-    departure->is_reading = true;
     departure->read_is_late = departure->read_again = false;
-    departure->read = (el_rpc){
+    departure->read = el_alloc(sizeof(*departure->read));
+    if (!departure->read) {
+        fail_for_memory(departure, "a read");
+        return;
+    }
+    departure->read->departure = departure;
+    departure->read->rpc = (el_rpc){
         .request = {.verb = EL_RANGE,
                     .range = {.key = departure->key,
                               .serializable = !departure->is_behind,
@@ -115,7 +138,7 @@ static void read_entry(el_departure *departure)
         .done = read_done,
     };
     departure->is_behind = false;
-    el_rpc_start(client, &departure->read);
+    el_rpc_start(client, &departure->read->rpc);
 }
 
 /* The watch is in place, now or since long. */
@@ -162,10 +185,7 @@ static void start_due(el_timer *timer)
     el_departure *departure = EL_CONTAINER(timer, el_departure, next_read);
     timer->fire = read_due;
     if (!departure->watcher.watch) {
-        el_failure failure;
-        el_fail(&failure, ENOMEM, "out of memory for a watch");
-        el_departure_stop(departure);
-        departure->failed(departure, &failure);
+        fail_for_memory(departure, "a watch");
     } else if (departure->watcher.watch->is_ready) {
         look(departure);
     }
@@ -180,7 +200,7 @@ void el_departure_start(el_departure *departure, el_client *client, el_span key,
     departure->seen_revision = seen_revision;
     departure->is_near = is_near;
     departure->is_waiting = true;
-    departure->read_is_late = departure->is_reading;
+    departure->read_is_late = departure->read;
     departure->read_again = false;
     departure->reads = 0;
     departure->watcher.ready = ready;
@@ -205,5 +225,5 @@ void el_departure_stop(el_departure *departure)
 
 bool el_departure_is_idle(const el_departure *departure)
 {
-    return !departure->is_waiting && !departure->is_reading;
+    return !departure->is_waiting && !departure->read;
 }

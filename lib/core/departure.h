@@ -35,13 +35,12 @@ struct el_departure {
     int64_t seen_revision;
     bool is_waiting;
     bool is_near;      /* worth reading ahead of a watch that may be late */
-    bool is_reading;   /* the read is with the transport; the struct has to stay in place */
     bool read_is_late; /* its answer is no longer wanted */
     bool is_behind;    /* the member showed a revision below the entry's: ask the leader */
     bool read_again;   /* the watch was placed anew while a read was under way */
     unsigned reads;
     el_timer next_read;
-    el_rpc read;
+    struct el_departure_read *read; /* under way: the struct has to stay in place */
 };
 
 void el_departure_start(el_departure *departure, struct etcdlock_client *client, el_span key,

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/alloc.h"
 #include "core/auth.h"
 #include "core/backoff.h"
 #include "core/client.h"
@@ -14,6 +15,9 @@ static const int64_t pause_limit_ns = 1 * EL_S;
 
 /* After so many refused tokens in a row fetching yet another one is pointless. */
 enum { REFUSED_TOKENS_MAX = 5 };
+
+/* What a server says is cut to this. */
+enum { REASON_SIZE = 260 };
 
 static const char *const verb_names[] = {
     [EL_TXN] = "transaction",
@@ -31,6 +35,8 @@ static void attempt(el_rpc *rpc);
 static void finish(el_rpc *rpc, el_rpc_end *end)
 {
     rpc->is_under_way = false;
+    el_free(rpc->reason);
+    rpc->reason = NULL;
     el_list_remove(&rpc->link);
     rpc->done(rpc, end);
 }
@@ -38,9 +44,12 @@ static void finish(el_rpc *rpc, el_rpc_end *end)
 /* That time was up says less than why the attempts before it failed. */
 static void remember_reason(el_rpc *rpc, const el_status *status)
 {
-    if (status->code == EL_DEADLINE_EXCEEDED && rpc->reason[0]) return;
-    snprintf(rpc->reason, sizeof(rpc->reason), "%s (gRPC code %d)",
+    char text[REASON_SIZE];
+    if (status->code == EL_DEADLINE_EXCEEDED && rpc->reason) return;
+    snprintf(text, sizeof(text), "%s (gRPC code %d)",
              status->message[0] ? status->message : "no reason given", (int)status->code);
+    el_free(rpc->reason);
+    rpc->reason = el_strdup(text);
     rpc->reason_endpoint = rpc->call.endpoint;
 }
 
@@ -48,7 +57,8 @@ static void explain(const el_rpc *rpc, el_failure *failure, int error)
 {
     bool is_away = error == ETCDLOCK_EUNREACHABLE;
     el_fail(failure, error, "%s: attempt %u, endpoint %u of %u: %s%s", verb_names[rpc->request.verb],
-            rpc->attempts, rpc->reason_endpoint + 1, rpc->client->transport->n_endpoints, rpc->reason,
+            rpc->attempts, rpc->reason_endpoint + 1, rpc->client->transport->n_endpoints,
+            rpc->reason ? rpc->reason : "out of memory for the reason",
             is_away ? "; is etcd there? See the option endpoints, or ETCDCTL_ENDPOINTS" : "");
 }
 
@@ -56,7 +66,7 @@ static void finish_with(el_rpc *rpc, int error, const char *detail)
 {
     el_rpc_end end = {.outcome = rpc->maybe_applied ? EL_OUTCOME_MAYBE : EL_OUTCOME_NOT_APPLIED};
     if (error != ECANCELED && rpc->maybe_applied) error = ETCDLOCK_EUNKNOWN;
-    if (error == ECANCELED || !rpc->reason[0])
+    if (error == ECANCELED || !rpc->reason)
         el_fail(&end.failure, error, "%s: %s", verb_names[rpc->request.verb], detail);
     else
         explain(rpc, &end.failure, error);
@@ -219,7 +229,7 @@ void el_rpc_start(el_client *client, el_rpc *rpc)
     rpc->client = client;
     rpc->attempts = rpc->refused_tokens = 0;
     rpc->maybe_applied = rpc->is_stopped = false;
-    rpc->reason[0] = '\0';
+    rpc->reason = NULL;
     rpc->is_under_way = true;
     el_list_append(&client->rpcs, &rpc->link);
     rpc->pause.fire = pause_over;

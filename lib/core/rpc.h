@@ -54,7 +54,7 @@ struct el_rpc {
     int64_t sent_ns;         /* when the last attempt was sent */
     int64_t known_revision;  /* and the client's revision then, */
     unsigned known_restores; /* as many restores old */
-    char reason[260];        /* why attempts have failed; "": none has */
+    char *reason;            /* why attempts have failed; NULL: none has, or no memory for it */
     unsigned reason_endpoint;
     bool maybe_applied; /* an attempt without an answer was sent: it may have been applied, or may yet be */
     bool is_under_way;

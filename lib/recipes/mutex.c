@@ -21,6 +21,34 @@ typedef struct el_lost_notice {
     uint64_t token;
 } el_lost_notice;
 
+/* ---- why a hold was lost
+ * ---- */
+
+/* A loss is never forgotten for want of memory, only its words. */
+static const el_failure no_words[] = {{ECANCELED, "the session is closed"},
+                                      {ETCDLOCK_EENTRY, "the lock's entry was deleted"},
+                                      {ETCDLOCK_ESESSION, "the session is lost"}};
+enum { NO_WORDS = sizeof(no_words) / sizeof(no_words[0]) };
+
+static const el_failure *keep_failure(const el_failure *failure)
+{
+    el_failure *kept = el_alloc(sizeof(*kept));
+    if (kept) {
+        *kept = *failure;
+        return kept;
+    }
+    int i = 0;
+    while (i < NO_WORDS - 1 && no_words[i].error != failure->error)
+        i++;
+    return &no_words[i];
+}
+
+static void forget_failure(const el_failure *failure)
+{
+    bool is_constant = failure >= no_words && failure < no_words + NO_WORDS;
+    if (!is_constant) el_free((void *)(uintptr_t)failure);
+}
+
 /* ---- making and freeing ---------------------------------------------------------------------------------
  */
 
@@ -54,7 +82,7 @@ bool el_mutex_is_busy(const el_mutex *mutex)
     if (mutex->n_operations > 0) return true;
     for (el_list *link = mutex->holds.next; link != &mutex->holds; link = link->next) {
         const el_hold *hold = EL_CONTAINER(link, el_hold, link);
-        if (hold->state != EL_HOLD_LOST || hold->lost.error != ECANCELED) return true;
+        if (hold->state != EL_HOLD_LOST || hold->lost->error != ECANCELED) return true;
     }
     return false;
 }
@@ -63,6 +91,7 @@ void el_mutex_free(el_mutex *mutex)
 {
     for (el_list *link = el_list_take(&mutex->holds); link; link = el_list_take(&mutex->holds)) {
         el_hold *hold = EL_CONTAINER(link, el_hold, link);
+        forget_failure(hold->lost);
         el_free(hold->notice);
         el_free(hold);
     }
@@ -119,7 +148,7 @@ static void tell_lost(el_hold *hold)
     lost->notice.run = run_lost;
     lost->notice.subject = mutex;
     lost->mutex = mutex;
-    lost->error = hold->lost.error;
+    lost->error = hold->lost->error;
     lost->token = hold->token;
     el_list_append(&mutex->notices, &lost->link);
     if (el_notifier_post(&mutex->client->notifier, &lost->notice)) {
@@ -147,6 +176,7 @@ static void free_hold(el_hold *hold)
 {
     el_list_remove(&hold->link);
     calm_fd(hold->mutex);
+    forget_failure(hold->lost);
     el_free(hold->notice);
     el_free(hold);
 }
@@ -176,7 +206,7 @@ static void contender_lost(void *owner, const el_failure *failure)
     el_hold *hold = owner;
     hold->contender = NULL;
     hold->state = EL_HOLD_LOST;
-    hold->lost = *failure;
+    hold->lost = keep_failure(failure);
     if (failure->error != ECANCELED) tell_lost(hold); /* who closes the session knows */
 }
 
@@ -262,7 +292,7 @@ static int answer_locally(el_mutex *mutex, int64_t thread, el_enter_mode mode, e
     el_hold *mine = mutex->flags & ETCDLOCK_HANDLE_OWNED ? NULL : el_mutex_hold_of(mutex, thread);
     if (mine && (mutex->flags & ETCDLOCK_RECURSIVE)) {
         if (!el_hold_is_good(mine))
-            return el_fail(failure, mine->lost.error ? mine->lost.error : ETCDLOCK_ESESSION,
+            return el_fail(failure, mine->lost ? mine->lost->error : ETCDLOCK_ESESSION,
                            "lock %s: this thread's hold was lost: unlock it first", mutex->name);
         if (mine->depth == UINT_MAX / 2)
             return el_fail(failure, EAGAIN, "lock %s: locked too many times", mutex->name);
@@ -321,9 +351,9 @@ int el_mutex_begin_unlock(el_mutex *mutex, int64_t thread, el_hold_function *don
     /* If the deadline has passed and no timer has said so yet, the hold becomes a lost one right here. */
     if (hold->state == EL_HOLD_HELD) el_session_check(hold->contender->session);
     bool is_good = hold->state == EL_HOLD_HELD;
-    if (--hold->depth > 0) return is_good ? 0 : el_fail(failure, hold->lost.error, "%s", hold->lost.text);
+    if (--hold->depth > 0) return is_good ? 0 : el_fail(failure, hold->lost->error, "%s", hold->lost->text);
     if (!is_good) {
-        *failure = hold->lost;
+        *failure = *hold->lost;
         free_hold(hold);
         return failure->error;
     }

@@ -34,7 +34,7 @@ struct el_hold {
     int64_t thread;
     unsigned depth; /* of recursion */
     uint64_t token;
-    el_failure lost;        /* why, in state LOST */
+    const el_failure *lost; /* why, in state LOST; its own, or a constant one where memory ran out */
     el_hold_function *done; /* the end of the wait, or of the unlock; the hold is freed after a failed wait
                                and after each unlock */
     void *user;             /* of whoever waits */

@@ -132,7 +132,7 @@ static int ensure(el_mutex *mutex, int64_t min_ms, el_failure *failure)
         if (!hold) return el_fail(failure, EPERM, "ensure: the mutex is not held by the caller");
         if (hold->state == EL_HOLD_HELD) el_session_check(hold->contender->session);
         if (hold->state != EL_HOLD_HELD) {
-            *failure = hold->lost;
+            *failure = *hold->lost;
             return failure->error;
         }
         el_session *session = hold->contender->session;

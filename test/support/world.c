@@ -246,16 +246,15 @@ static const char *describe(const el_contender *c)
     snprintf(text, sizeof(text),
              "%s state %d owned %d create %lld late %d, own watch ready %d from %lld reading %d; predecessor "
              "%.*s create "
-             "%lld seen %lld, watch ready %d from %lld deleted %lld reading %d; stream %d commit %d kind %d "
-             "attempts %u",
+             "%lld seen %lld, watch ready %d from %lld deleted %lld reading %d; stream %d commit %d kind %d",
              c->key, (int)c->state, c->owner != NULL, (long long)c->place.create_revision,
              (int)c->may_come_late, own ? own->is_ready : -1, own ? (long long)own->from_revision : -1,
-             (int)c->own.is_reading, (int)c->predecessor.key.size,
+             c->own.read != NULL, (int)c->predecessor.key.size,
              c->predecessor.key.size ? c->predecessor_key : "", (long long)c->predecessor.create_revision,
              (long long)c->predecessor.seen_revision, before ? before->is_ready : -1,
              before ? (long long)before->from_revision : -1,
-             before ? (long long)before->deleted_revision : -1, (int)c->predecessor.is_reading,
-             (int)hub->state, (int)c->commit.is_under_way, (int)c->commit.kind, c->commit.rpc.attempts);
+             before ? (long long)before->deleted_revision : -1, c->predecessor.read != NULL, (int)hub->state,
+             (int)c->commit.is_under_way, (int)c->commit.kind);
     return text;
 }
 
