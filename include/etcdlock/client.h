@@ -53,6 +53,9 @@ typedef struct etcdlock_client_options {
     etcdlock_log_function *log;
     void *log_arg;
     etcdlock_log_level log_level; /* messages up to this level reach `log` */
+    /* At most so many transactions of threads that come together go to etcd as one; 1: each goes alone, for
+     * servers that speak etcd's protocol but have no nested transactions. */
+    int64_t group_max;
 } etcdlock_client_options;
 
 #define ETCDLOCK_CLIENT_OPTIONS_INIT                                                                         \

@@ -33,7 +33,7 @@ typedef struct el_client_settings {
     void *log_arg;
     etcdlock_log_level log_level;
     bool is_threaded;
-    bool is_without_groups; /* every transaction goes out alone: for measuring and for tests */
+    unsigned group_max; /* transactions that go out as one; 0: as many as can; 1: each goes alone, at once */
 } el_client_settings;
 
 typedef struct el_lane_state {

@@ -59,6 +59,7 @@ static int open_client(etcdlock_client **out, const el_options *options)
         .log = options->log,
         .log_arg = options->log_arg,
         .log_level = (etcdlock_log_level)options->log_level,
+        .group_max = (unsigned)options->group_max,
         .is_threaded = true,
     };
     return el_client_new(out, transport, &settings);

@@ -285,6 +285,12 @@ void el_group_init(el_client *client)
     el_list_init(&group->enters);
 }
 
+void el_group_limit(el_group *group, unsigned limit)
+{
+    group->is_off = limit == 1;
+    if (limit > 0 && limit < EL_GROUP_MAX) group->limit = limit;
+}
+
 void el_commit_submit(el_client *client, el_commit *commit)
 {
     el_group *group = &client->group;

@@ -73,6 +73,8 @@ typedef struct el_group {
 } el_group;
 
 void el_group_init(struct etcdlock_client *client);
+/* 0: as many as can go together; 1: each goes alone and at once. */
+void el_group_limit(el_group *group, unsigned limit);
 
 /* Begins; done is called once, never from inside this call. */
 void el_commit_submit(struct etcdlock_client *client, el_commit *commit);

@@ -103,6 +103,13 @@ const el_option_row el_option_table[EL_OPTIONS] = {
         .offset = offsetof(el_options, log_level),
         .code_offset = offsetof(etcdlock_client_options, log_level),
         .help = "messages up to this level reach the log function"},
+    [EL_OPTION_GROUP_MAX] = {
+        .name = "group_max", .scope = EL_SCOPE_CLIENT, .type = EL_TYPE_COUNT, .variable = "ETCDLOCK_GROUP_MAX",
+        .number_default = 64, .min = 1, .max = 64, .unit = "transactions",
+        .offset = offsetof(el_options, group_max),
+        .code_offset = offsetof(etcdlock_client_options, group_max),
+        .help = "so many lock and unlock transactions of threads that come together go to etcd as one; "
+                "1: each goes alone, for servers without nested transactions"},
     [EL_OPTION_TTL] = {
         .name = "ttl_s", .scope = EL_SCOPE_SESSION, .type = EL_TYPE_SECONDS, .variable = "ETCDLOCK_TTL",
         .number_default = 10, .min = 1, .max = DAY_S, .unit = "s", .bare_ms = 1000,
@@ -235,6 +242,9 @@ const char *el_option_allowed(char buffer[EL_ALLOWED_SIZE], el_option option, el
         }
         snprintf(buffer, EL_ALLOWED_SIZE, "%s, %lld to %lld %s", kind, (long long)row->min,
                  (long long)row->max, row->unit);
+        break;
+    case EL_TYPE_COUNT:
+        snprintf(buffer, EL_ALLOWED_SIZE, "%s, %lld to %lld", kind, (long long)row->min, (long long)row->max);
         break;
     case EL_TYPE_LEVEL:
     case EL_TYPE_WORD:

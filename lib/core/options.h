@@ -34,6 +34,7 @@ typedef enum el_option {
     EL_OPTION_KEEPALIVE_TIME,
     EL_OPTION_KEEPALIVE_TIMEOUT,
     EL_OPTION_LOG_LEVEL,
+    EL_OPTION_GROUP_MAX,
     EL_OPTION_TTL,
     EL_OPTION_MARGIN,
     EL_OPTION_LABEL,
@@ -83,6 +84,7 @@ typedef struct el_options {
     int64_t keepalive_time_ms;
     int64_t keepalive_timeout_ms;
     int64_t log_level; /* etcdlock_log_level */
+    int64_t group_max;
     etcdlock_log_function *log;
     void *log_arg;
     el_session_settings session; /* for sessions whose code says nothing; without callback */
@@ -140,6 +142,7 @@ typedef enum el_option_type {
     EL_TYPE_LEVEL,        /* one of `words`, or its number */
     EL_TYPE_WORD,         /* one of `words` */
     EL_TYPE_BOOLEAN,
+    EL_TYPE_COUNT,
 } el_option_type;
 
 typedef struct el_option_row {

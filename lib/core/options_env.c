@@ -97,6 +97,15 @@ static bool parse_boolean(const char *text, int64_t *number)
     return false;
 }
 
+/* One that is too large for its row is refused there. */
+static bool parse_count(const char *text, int64_t *number)
+{
+    const char *end = skip_digits(text);
+    if (end == text || *end) return false;
+    *number = strtoll(text, NULL, 10);
+    return true;
+}
+
 static bool parse_number(const el_option_row *row, const char *text, int64_t *number)
 {
     switch (row->type) {
@@ -108,6 +117,8 @@ static bool parse_number(const el_option_row *row, const char *text, int64_t *nu
         if (!el_duration_parse(text, row->bare_ms, number) || *number % 1000 != 0) return false;
         *number /= 1000;
         return true;
+    case EL_TYPE_COUNT:
+        return parse_count(text, number);
     case EL_TYPE_LEVEL:
     case EL_TYPE_WORD:
         *number = el_option_word(row, text);

@@ -106,7 +106,9 @@ static void make_client(world *w, unsigned i, unsigned *n_actors)
         .dial_timeout_ns = 2 * EL_S,
         .command_timeout_ns = 5 * EL_S,
         .host = "sim",
-        .is_without_groups = w->seed % 4 == 0,
+        .group_max = w->seed % 4 == 0   ? 1
+                     : w->seed % 4 == 1 ? 3
+                                        : 0,
         .log = w->is_loud ? take_log : NULL,
         .log_arg = c,
         .log_level = ETCDLOCK_LOG_DEBUG,

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "torture/calls.h"
+
 enum { PAUSE_US = 200 * 1000 };
 
 static pthread_mutex_t over_current = PTHREAD_MUTEX_INITIALIZER;
@@ -43,6 +45,16 @@ static void tell_session(const torture_client *c, tale_session what, int64_t lea
         .kind = TALE_SESSION, .slot = c->slot, .what = what, .lease = lease, .code = code, .lock = -1});
 }
 
+static int rows(const torture_client *c)
+{
+    return calls_way(c) == WAY_BLOCKING ? 1 : c->threads;
+}
+
+etcdlock_mutex *generation_mutex(const torture_client *c, const generation *g, int number, int lock)
+{
+    return g->mutexes[number % rows(c)][lock];
+}
+
 static generation *open_one(torture_client *c)
 {
     etcdlock_session_options session_options = ETCDLOCK_SESSION_OPTIONS_INIT;
@@ -65,8 +77,10 @@ static generation *open_one(torture_client *c)
     g->session = session;
     g->lease = etcdlock_session_lease(session);
     g->users = 1;
-    for (int i = 0; i < LOCKS; i++) {
-        int status = etcdlock_mutex_new(&g->mutexes[i], session, lock_name(i), &mutex_options);
+    if (rows(c) > 1) mutex_options.flags = ETCDLOCK_HANDLE_OWNED;
+    for (int i = 0; i < rows(c) * LOCKS; i++) {
+        int status = etcdlock_mutex_new(&g->mutexes[i / LOCKS][i % LOCKS], session, lock_name(i % LOCKS),
+                                        &mutex_options);
         if (status != 0) odd(c, __LINE__, status);
     }
     tell_session(c, SESSION_OPENED, g->lease, 0);
@@ -75,8 +89,8 @@ static generation *open_one(torture_client *c)
 
 static void close_one(torture_client *c, generation *g)
 {
-    for (int i = 0; i < LOCKS; i++) {
-        int status = etcdlock_mutex_destroy(g->mutexes[i]);
+    for (int i = 0; i < rows(c) * LOCKS; i++) {
+        int status = etcdlock_mutex_destroy(g->mutexes[i / LOCKS][i % LOCKS]);
         if (status != 0) odd(c, __LINE__, status);
     }
     int status = etcdlock_session_close(g->session);

@@ -10,9 +10,13 @@
 #include "support/oracle.h"
 #include "torture/tale.h"
 
+enum { MOST_THREADS = 8 };
+
 typedef struct generation {
     etcdlock_session *session;
-    etcdlock_mutex *mutexes[LOCKS];
+    /* The threads share the first row; with asynchronous calls, where a handle's holds belong to no thread,
+     * each has one of its own. */
+    etcdlock_mutex *mutexes[MOST_THREADS][LOCKS];
     int64_t lease;
     int users; /* threads in it, and one while it is the current one */
 } generation;
@@ -32,6 +36,8 @@ typedef struct torture_client {
 
 /* The current one, opened if there is none, for use until generation_put; NULL: told to finish meanwhile. */
 generation *generation_get(torture_client *c);
+/* What thread `number` locks by. */
+etcdlock_mutex *generation_mutex(const torture_client *c, const generation *g, int number, int lock);
 /* over: its session is lost, nobody is to get it any more. */
 void generation_put(torture_client *c, generation *g, bool over);
 /* Closes the current one; no thread uses any. */

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "torture/calls.h"
 #include "torture/chance.h"
 #include "torture/resource.h"
 
@@ -12,6 +13,7 @@ enum { ENSURED_MS = 100, LONG_HOLD_ONE_IN = 500, CANCEL_ONE_IN = 60 };
 /* One thread, and its present hold. */
 typedef struct rounds {
     torture_client *c;
+    int number;
     chance chance;
     int resources[LOCKS];
     generation *g;
@@ -49,17 +51,9 @@ static int ask(rounds *r)
     tale_record record = record_of(r, TALE_CALL);
     int64_t kind = chance_between(&r->chance, 1, 100);
     int64_t began_ns = oracle_now_ns();
-    if (kind <= 20) {
-        record.what = CALL_TRY;
-        record.code = etcdlock_mutex_trylock(r->mutex);
-    } else if (kind <= 45) {
-        record.what = CALL_LOCK;
-        record.code = etcdlock_mutex_lock(r->mutex);
-    } else {
-        record.what = CALL_LOCK_FOR;
-        record.asked_ms = chance_between(&r->chance, 0, kind <= 60 ? 40 : 4000);
-        record.code = etcdlock_mutex_lock_for(r->mutex, record.asked_ms);
-    }
+    record.what = kind <= 20 ? CALL_TRY : kind <= 45 ? CALL_LOCK : CALL_LOCK_FOR;
+    if (record.what == CALL_LOCK_FOR) record.asked_ms = chance_between(&r->chance, 0, kind <= 60 ? 40 : 4000);
+    record.code = calls_lock(r->c, r->mutex, (tale_call)record.what, record.asked_ms);
     record.at_ns = began_ns;
     record.span_ns = oracle_now_ns() - began_ns;
     record.token = record.code == 0 ? etcdlock_mutex_token(r->mutex) : 0;
@@ -107,7 +101,7 @@ static void leave(rounds *r, bool is_lost)
     oracle_leave(&r->c->history, name, r->token, r->valid_until_ns, is_lost);
     tale_record record = record_of(r, TALE_UNLOCK);
     record.at_ns = oracle_now_ns();
-    record.code = etcdlock_mutex_unlock(r->mutex);
+    record.code = calls_unlock(r->c, r->mutex);
     record.span_ns = oracle_now_ns() - record.at_ns;
     record.what = is_lost;
     tale_tell(record);
@@ -122,7 +116,7 @@ static void hold(rounds *r)
     bool is_lost = false;
     r->token = etcdlock_mutex_token(r->mutex);
     if (r->token == 0) {
-        int status = etcdlock_mutex_unlock(r->mutex);
+        int status = calls_unlock(r->c, r->mutex);
         if (status != ETCDLOCK_ESESSION && status != ETCDLOCK_EENTRY) odd(r->c, __LINE__, status);
         tell_loss(r, HOW_TOKEN, status);
         return;
@@ -150,9 +144,10 @@ static void one_round(rounds *r)
     r->token = 0;
     r->is_session_over = false;
     r->lock = (int)chance_between(&r->chance, 0, LOCKS - 1);
-    r->mutex = r->g->mutexes[r->lock];
+    r->mutex = generation_mutex(r->c, r->g, r->number, r->lock);
     if (chance_between(&r->chance, 1, CANCEL_ONE_IN) == 1) {
-        int status = etcdlock_mutex_cancel(r->mutex);
+        int other = (int)chance_between(&r->chance, 0, r->c->threads - 1);
+        int status = etcdlock_mutex_cancel(generation_mutex(r->c, r->g, other, r->lock));
         if (status != 0) odd(r->c, __LINE__, status);
         tale_tell(record_of(r, TALE_CANCEL));
     }
@@ -167,7 +162,7 @@ static void one_round(rounds *r)
 
 void rounds_run(torture_client *c, int number)
 {
-    rounds r = {.c = c, .chance = {c->seed * 1000 + (uint64_t)number}};
+    rounds r = {.c = c, .number = number, .chance = {c->seed * 1000 + (uint64_t)number}};
     for (int i = 0; i < LOCKS; i++)
         r.resources[i] = resource_open(c->folder, i);
     while (!atomic_load(&c->finish) && (r.g = generation_get(c))) {

@@ -123,6 +123,8 @@ START_TEST(bad_variables)
     refuse_variable("ETCDLOCK_MARGIN_MS", "x\ny", "x?y is refused");
     refuse_variable("ETCDLOCK_LOG_LEVEL", "5", "error, warning, info or debug, or 1 to 4");
     refuse_variable("ETCDLOCK_LOG_LEVEL", "11", "error");
+    refuse_variable("ETCDLOCK_GROUP_MAX", "8 or so", "a whole number, 1 to 64");
+    refuse_variable("ETCDLOCK_GROUP_MAX", "65", "a whole number, 1 to 64");
     refuse_variable("ETCDLOCK_ON_ERROR", "1", "return or abort");
     refuse_variable("ETCDCTL_INSECURE_TRANSPORT", "yes", "true or false");
     refuse_variable("ETCDCTL_ENDPOINTS", "a,,b", "it is empty");
@@ -138,7 +140,9 @@ START_TEST(good_variables)
     setenv("ETCDLOCK_ON_ERROR", "abort", 1);
     setenv("ETCDCTL_DIAL_TIMEOUT", "3", 1);
     setenv("ETCDCTL_KEEPALIVE_TIME", "2s", 1);
+    setenv("ETCDLOCK_GROUP_MAX", "7", 1);
     options_expect(NULL);
+    ck_assert_int_eq(options_got.group_max, 7);
     ck_assert_int_eq(options_got.session.ttl_s, 120);
     ck_assert_int_eq(options_got.session.margin_ms, 250);
     ck_assert_int_eq(options_got.log_level, ETCDLOCK_LOG_DEBUG);
