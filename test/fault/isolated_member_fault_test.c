@@ -65,11 +65,22 @@ static const char *others_of(int member)
     return endpoints;
 }
 
+/* Shown where a case fails: a session that is lost says why. */
+static void say(etcdlock_log_level level, const char *message, void *arg)
+{
+    (void)level;
+    printf("%lld %s: %s\n", (long long)live_now_ms(), (const char *)arg, message);
+    fflush(stdout);
+}
+
 static party open_with(const char *endpoints, const char *name)
 {
     party p;
     etcdlock_client_options options = live_options();
     options.endpoints = endpoints;
+    options.log = say;
+    options.log_arg = (void *)(uintptr_t)name;
+    options.log_level = ETCDLOCK_LOG_INFO;
     ck_assert_int_eq(etcdlock_client_open(&p.client, &options), 0);
     p.session = party_session(&p, TTL_S);
     p.mutex = party_mutex(&p, name, 0);

@@ -5,6 +5,7 @@
 
 #include "core/alloc.h"
 #include "core/backoff.h"
+#include "support/drive.h"
 
 static const int64_t patience_ns = 60 * EL_S;
 
@@ -16,26 +17,11 @@ static bool is_held(const pair_side *side)
     return side->hold && side->hold->state == EL_HOLD_HELD && el_hold_is_good(side->hold);
 }
 
-static void run_side(pair_side *side)
-{
-    bool any = side->client != NULL, ended;
-    while (any) {
-        any = false;
-        for (int lane = 0; lane < EL_LANES; lane++) {
-            while (el_client_turn(side->client, (el_lane)lane, false, &ended))
-                any = true;
-            int64_t next_ns = el_client_next_ns(side->client, (el_lane)lane);
-            if (next_ns <= side->transport->now_ns(side->transport)) any = true;
-            sim_wake_at(side->transport, (el_lane)lane, next_ns);
-        }
-    }
-}
-
 static void step(pair *p)
 {
     sim_step(p->sim);
     for (int i = 0; i < 2; i++)
-        run_side(&p->sides[i]);
+        drive_client(p->sides[i].client);
     if (is_held(&p->sides[0]) && is_held(&p->sides[1])) p->both_held = true;
 }
 
@@ -43,7 +29,7 @@ static void run_for(pair *p, int64_t ns)
 {
     int64_t end_ns = sim_now(p->sim) + ns;
     for (int i = 0; i < 2; i++)
-        run_side(&p->sides[i]);
+        drive_client(p->sides[i].client);
     while (sim_next_ns(p->sim) < end_ns)
         step(p);
 }
@@ -52,7 +38,7 @@ static bool await(pair *p, pair_side *side)
 {
     int64_t end_ns = sim_now(p->sim) + patience_ns;
     for (int i = 0; i < 2; i++)
-        run_side(&p->sides[i]);
+        drive_client(p->sides[i].client);
     while (!side->is_done && sim_next_ns(p->sim) < end_ns)
         step(p);
     return side->is_done;
