@@ -7,6 +7,7 @@
 #include "etcdlock/client.h"
 #include "etcdlock/error.h"
 #include "etcdlock/export.h"
+#include "etcdlock/guard.h"
 #include "etcdlock/mutex.h"
 #include "etcdlock/query.h"
 #include "etcdlock/session.h"
