@@ -7,6 +7,7 @@
 #include "core/alloc.h"
 #include "core/backoff.h"
 #include "core/contender_steps.h"
+#include "core/guard.h"
 #include "core/log.h"
 
 /* A fast uncontended cycle is over before this and pays for no watch of its own key. */
@@ -44,6 +45,7 @@ void el_contender_fail(el_contender *contender, const el_failure *failure)
     bool was_held = contender->state == EL_CONTENDER_HELD;
     bool was_leaving = contender->state == EL_CONTENDER_LEAVING;
     el_contender_disown(contender);
+    if (contender->guard) el_guard_stop(contender->guard, failure);
     if (was_held) {
         contender->calls->lost(owner, failure);
     } else if (was_leaving) {
@@ -67,8 +69,17 @@ void el_contender_cancel(el_contender *contender, int error, const char *reason)
     fail_and_withdraw(contender, &failure);
 }
 
+/* A program's mistake, where threads share a hold: one of them lets go of it while another writes. */
+static void stop_guard(el_contender *contender)
+{
+    el_failure failure;
+    el_fail(&failure, EPERM, "guarded write: the lock was unlocked meanwhile");
+    if (contender->guard) el_guard_stop(contender->guard, &failure);
+}
+
 void el_contender_abandon(el_contender *contender)
 {
+    stop_guard(contender);
     el_contender_disown(contender);
     el_contender_withdraw(contender);
 }
@@ -106,7 +117,7 @@ static void hold(el_contender *contender)
     contender->calls->entered(contender->owner, &none);
 }
 
-static void entry_vanished(el_contender *contender)
+void el_contender_entry_vanished(el_contender *contender)
 {
     el_failure failure;
     /* After a freeze the news of the deletion may be read before the deadline is noticed, which is its cause.
@@ -125,7 +136,7 @@ static void own_gone(el_departure *departure, int64_t revision, unsigned endpoin
 {
     (void)revision;
     (void)endpoint;
-    entry_vanished(EL_CONTAINER(departure, el_contender, own));
+    el_contender_entry_vanished(EL_CONTAINER(departure, el_contender, own));
 }
 
 static void own_failed(el_departure *departure, const el_failure *failure)
@@ -226,7 +237,7 @@ static void act_on_view(el_contender *contender, const el_view *view)
                 (long long)view->revision, (long long)contender->place.create_revision);
         fail_and_withdraw(contender, &failure);
     } else if (!view->is_mine_there || view->mine_create_revision != contender->place.create_revision) {
-        entry_vanished(contender);
+        el_contender_entry_vanished(contender);
     } else if (view->is_unclear) {
         el_contender_become(contender, EL_CONTENDER_LOOKING);
         look(contender, EL_ANY_ENDPOINT, true);
@@ -339,6 +350,7 @@ void el_contender_enter(el_contender *contender, el_enter_mode mode, int64_t dea
 
 void el_contender_leave(el_contender *contender, int64_t deadline_ns)
 {
+    stop_guard(contender);
     el_client_timer_set(contender->client, EL_LANE_IO, &contender->deadline, deadline_ns);
     el_contender_begin_leave(contender);
 }

@@ -66,15 +66,16 @@ struct el_contender {
     el_timer own_due;    /* begin to watch our own entry */
     el_timer next_leave; /* try again to remove what could not be removed */
     bool has_slot;
-    bool is_entry_gone;    /* known: there is nothing to remove */
-    bool may_come_late;    /* an entering write is unaccounted for */
-    bool try_by_entering;  /* the folder holds keys that are no entries: a try has to enter and look */
-    bool is_check_due;     /* a ghost is to be looked for once more */
-    bool is_view_pinned;   /* the look under way was asked of the member that saw the departure */
-    unsigned renames;      /* places that turned out to be taken by somebody else's key */
-    unsigned leaves;       /* attempts to remove it that got no answer */
-    int64_t min_revision;  /* a look is good from this revision on */
-    char *predecessor_key; /* room for any entry's key */
+    bool is_entry_gone;     /* known: there is nothing to remove */
+    bool may_come_late;     /* an entering write is unaccounted for */
+    bool try_by_entering;   /* the folder holds keys that are no entries: a try has to enter and look */
+    bool is_check_due;      /* a ghost is to be looked for once more */
+    bool is_view_pinned;    /* the look under way was asked of the member that saw the departure */
+    unsigned renames;       /* places that turned out to be taken by somebody else's key */
+    unsigned leaves;        /* attempts to remove it that got no answer */
+    int64_t min_revision;   /* a look is good from this revision on */
+    struct el_guard *guard; /* NULL: it has made no guarded writes */
+    char *predecessor_key;  /* room for any entry's key */
     char *key;
     char *value;
 };

@@ -6,6 +6,7 @@
 #include "core/alloc.h"
 #include "core/backoff.h"
 #include "core/contender_steps.h"
+#include "core/guard.h"
 #include "core/log.h"
 
 static const int64_t retry_base_ns = 100 * EL_MS;
@@ -29,6 +30,7 @@ static void free_all(el_contender *contender)
 {
     el_list_remove(&contender->link);
     el_queue_unref(contender->place.queue);
+    el_free(contender->guard);
     el_free(contender->predecessor_key);
     el_free(contender->key);
     el_free(contender->value);
@@ -39,6 +41,7 @@ void el_contender_free_if_gone(el_contender *contender)
 {
     if (contender->state != EL_CONTENDER_GONE || contender->commit.is_under_way) return;
     if (!el_departure_is_idle(&contender->predecessor) || !el_departure_is_idle(&contender->own)) return;
+    if (contender->guard && !el_guard_is_idle(contender->guard)) return;
     free_all(contender);
 }
 
@@ -220,6 +223,40 @@ static void tell_left(el_contender *contender, bool was_deleted)
     contender->calls->left(owner, &failure);
 }
 
+static void leave_again_later(el_contender *contender, const el_commit_end *end)
+{
+    if (end->outcome == EL_OUTCOME_REFUSED) {
+        contender->session->is_poisoned = true;
+        el_log(contender->client, ETCDLOCK_LOG_ERROR, "entry %.200s cannot be removed: %s",
+               contender->place.key.data, end->failure.text);
+    }
+    int64_t pause_ns =
+        el_backoff_ns(contender->leaves++, retry_base_ns, retry_limit_ns, el_random(contender->client));
+    el_client_timer_set(contender->client, EL_LANE_IO, &contender->next_leave,
+                        el_now(contender->client) + pause_ns);
+}
+
+static void swept(el_commit *commit, const el_commit_end *end)
+{
+    el_contender *contender = EL_CONTAINER(commit, el_contender, commit);
+    if (contender->state == EL_CONTENDER_GONE) {
+        el_contender_free_if_gone(contender);
+    } else if (end->answer) {
+        entry_is_gone(contender);
+    } else {
+        leave_again_later(contender, end);
+    }
+}
+
+/* Whoever deleted the entry by hand has left the guard's record, in the way of etcdctl and Go. It goes before
+ * the name is used again. */
+static void sweep_guard(el_contender *contender, int64_t revision)
+{
+    contender->commit.done = swept;
+    contender->commit.txn = el_guard_sweep(contender->guard, revision);
+    el_commit_submit(contender->client, &contender->commit);
+}
+
 static void left(el_commit *commit, const el_commit_end *end)
 {
     el_contender *contender = EL_CONTAINER(commit, el_contender, commit);
@@ -231,19 +268,26 @@ static void left(el_commit *commit, const el_commit_end *end)
         return; /* the session's end, which explains it, has told everybody */
     if (end->answer) {
         tell_left(contender, end->answer->succeeded);
-        entry_is_gone(contender);
+        if (contender->guard && !end->answer->succeeded) {
+            sweep_guard(contender, end->revision);
+        } else {
+            entry_is_gone(contender);
+        }
         return;
     }
     el_contender_fail(contender, &end->failure);
-    if (end->outcome == EL_OUTCOME_REFUSED) {
-        contender->session->is_poisoned = true;
-        el_log(contender->client, ETCDLOCK_LOG_ERROR, "entry %.200s cannot be removed: %s",
-               contender->place.key.data, end->failure.text);
-    }
-    int64_t pause_ns =
-        el_backoff_ns(contender->leaves++, retry_base_ns, retry_limit_ns, el_random(contender->client));
-    el_client_timer_set(contender->client, EL_LANE_IO, &contender->next_leave,
-                        el_now(contender->client) + pause_ns);
+    leave_again_later(contender, end);
+}
+
+/* What goes with the entry, in the same transaction. */
+static void add_companions(el_contender *contender)
+{
+    el_guard *guard = contender->guard;
+    if (!guard || contender->place.create_revision == 0) return;
+    guard->leave[0] = contender->parts.success[0];
+    guard->leave[1] = (el_op){.kind = EL_OP_DELETE, .del = {.key = guard->key}};
+    contender->commit.txn.success = guard->leave;
+    contender->commit.txn.n_success = 2;
 }
 
 void el_contender_begin_leave(el_contender *contender)
@@ -256,6 +300,7 @@ void el_contender_begin_leave(el_contender *contender)
     contender->commit.done = left;
     contender->commit.folder = contender->place.queue->folder;
     contender->commit.txn = el_place_leave(&contender->place, &contender->parts);
+    add_companions(contender);
     el_commit_submit(contender->client, &contender->commit);
 }
 
@@ -271,7 +316,8 @@ void el_contender_withdraw(el_contender *contender)
         return;
     }
     if (contender->state == EL_CONTENDER_LEAVING || contender->state == EL_CONTENDER_GHOST) return;
-    if (contender->is_entry_gone || contender->state == EL_CONTENDER_NEW) {
+    /* Whoever has made guarded writes asks once more: their record has to go, too. */
+    if ((contender->is_entry_gone && !contender->guard) || contender->state == EL_CONTENDER_NEW) {
         entry_is_gone(contender);
     } else {
         el_contender_begin_leave(contender);

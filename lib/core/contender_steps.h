@@ -27,6 +27,10 @@ void el_contender_begin_leave(el_contender *contender);
  * must not be touched again. */
 bool el_contender_must_go(el_contender *contender);
 
+/* An answer shows that our entry is not there any more: whoever waits or holds by it is told. It may be freed
+ * at once. */
+void el_contender_entry_vanished(el_contender *contender);
+
 void el_contender_free_if_gone(el_contender *contender);
 
 #endif

@@ -31,6 +31,7 @@ static const struct {
     {EL_INVALID_ARGUMENT, "auth store is old", {NOT_APPLIED, EACCES, true, false, true}},
     {EL_INVALID_ARGUMENT, "authentication failed", {REFUSED, EACCES, false, false, false}},
     {EL_INVALID_ARGUMENT, "too many operations", {REFUSED, E2BIG, false, false, false}},
+    {EL_INVALID_ARGUMENT, "request is too large", {REFUSED, E2BIG, false, false, false}},
     {EL_INVALID_ARGUMENT, BY_ETCD, {REFUSED, ETCDLOCK_EPROTOCOL, false, false, false}},
     {EL_INVALID_ARGUMENT, NULL, {MAYBE, ETCDLOCK_EPROTOCOL, false, false, false}},
     {EL_DEADLINE_EXCEEDED, NULL, {MAYBE, ETCDLOCK_EUNREACHABLE, true, true, false}},
