@@ -47,6 +47,10 @@ static void run_seed(uint64_t seed, bool is_loud, world_counts *sum)
     sum->ghosts += w.counts.ghosts;
     sum->faults += w.counts.faults;
     sum->checks += w.counts.checks;
+    sum->writes += w.counts.writes;
+    sum->unknown_writes += w.counts.unknown_writes;
+    sum->refused_writes += w.counts.refused_writes;
+    sum->late_writes += w.counts.late_writes;
 }
 
 /* No seed leads to a breach of an invariant, a stuck wait, a key left behind or a leak. */
@@ -64,13 +68,16 @@ START_TEST(every_seed_keeps_the_invariants)
     for (uint64_t seed = first; seed < first + seeds; seed++) {
         run_seed(seed, false, &sum);
         if ((seed - first + 1) % 500 == 0)
-            fprintf(
-                stderr,
-                "  %llu seeds: %lu steps, %lu grants, %lu losses, %lu time-outs, %lu ghosts, %lu faults\n",
-                (unsigned long long)(seed - first + 1), sum.steps, sum.grants, sum.losses, sum.timeouts,
-                sum.ghosts, sum.faults);
+            fprintf(stderr,
+                    "  %llu seeds: %lu steps, %lu grants, %lu losses, %lu time-outs, %lu ghosts, %lu faults; "
+                    "%lu guarded writes, %lu refused, %lu unknown, %lu of them applied late\n",
+                    (unsigned long long)(seed - first + 1), sum.steps, sum.grants, sum.losses, sum.timeouts,
+                    sum.ghosts, sum.faults, sum.writes, sum.refused_writes, sum.unknown_writes,
+                    sum.late_writes);
     }
     ck_assert_uint_gt(sum.grants, seeds); /* a test in which nothing happens proves nothing */
+    ck_assert_uint_gt(sum.writes, seeds);
+    ck_assert_uint_gt(sum.refused_writes + sum.unknown_writes, seeds / 10);
 }
 END_TEST
 

@@ -214,7 +214,7 @@ static bool all_idle(const world *w)
     for (unsigned i = 0; i < w->n_clients; i++) {
         const world_client *c = &w->clients[i];
         for (unsigned k = 0; k < c->n_actors; k++)
-            if (c->actors[k].state != ACTOR_IDLE) return false;
+            if (c->actors[k].state != ACTOR_IDLE || c->actors[k].write.is_under_way) return false;
     }
     return true;
 }
@@ -295,6 +295,8 @@ static void say_contenders(world *w)
 
 static void breach_if_stuck(const actor *a)
 {
+    if (a->write.is_under_way)
+        world_breach(a->client->world, "actor %u: a guarded call never ends", a->number);
     if (a->state == ACTOR_IDLE) return;
     say_keys(a->client->world);
     say_contenders(a->client->world);

@@ -8,10 +8,11 @@
 #include <stdint.h>
 
 #include "core/client.h"
+#include "core/guard.h"
 #include "recipes/mutex.h"
 #include "support/sim.h"
 
-enum { WORLD_CLIENTS_MAX = 5, WORLD_ACTORS_MAX = 4, WORLD_LOCKS_MAX = 3 };
+enum { WORLD_CLIENTS_MAX = 5, WORLD_ACTORS_MAX = 4, WORLD_LOCKS_MAX = 3, WORLD_WRITES_MAX = 4000 };
 
 typedef struct world world;
 typedef struct world_client world_client;
@@ -22,6 +23,41 @@ typedef enum actor_state {
     ACTOR_HOLDING,
     ACTOR_UNLOCKING,
 } actor_state;
+
+/* A guarded write to the register of a lock, as the world knows of it. */
+typedef enum world_write_state {
+    WRITE_UNDER_WAY,
+    WRITE_APPLIED,
+    WRITE_UNKNOWN, /* given up without an answer */
+    WRITE_NEVER,   /* told to have failed, or overtaken; or a read */
+} world_write_state;
+
+typedef struct world_write {
+    unsigned lock;
+    uint64_t token;
+    unsigned number; /* in its hold, from 1 */
+    world_write_state state;
+    uint64_t revision; /* at which it was applied; of a read, what the register had when it was asked */
+    bool is_first_branch;
+} world_write;
+
+/* The last write that was applied to the register of a lock. */
+typedef struct world_register {
+    uint64_t token;
+    unsigned number;
+    uint64_t revision;
+} world_register;
+
+/* The guarded call of an actor. */
+typedef struct actor_write {
+    el_guard_call call;
+    bool is_under_way;
+    unsigned record; /* in the world's list */
+    el_compare compare;
+    el_op success[2], failure[2];
+    char key[16];
+    char texts[2][48];
+} actor_write;
 
 /* One thread of a client. */
 typedef struct actor {
@@ -36,6 +72,8 @@ typedef struct actor {
     int64_t next_ns; /* when it does something of its own accord */
     uint64_t token;
     unsigned attempts; /* lock calls so far */
+    unsigned n_writes; /* guarded calls of this hold so far */
+    actor_write write;
 } actor;
 
 struct world_client {
@@ -60,6 +98,7 @@ typedef struct world_options {
 /* What happened, for reports. */
 typedef struct world_counts {
     unsigned long steps, grants, timeouts, losses, refusals, ghosts, faults, checks;
+    unsigned long writes, unknown_writes, refused_writes, late_writes;
 } world_counts;
 
 struct world {
@@ -72,6 +111,9 @@ struct world {
     int64_t now_ns, next_trouble_ns, trouble_end_ns;
     uint64_t last_granted[WORLD_LOCKS_MAX]; /* token */
     uint64_t last_written[WORLD_LOCKS_MAX]; /* the protected resource: the highest token it has seen */
+    world_register registers[WORLD_LOCKS_MAX];
+    unsigned n_writes;
+    world_write writes[WORLD_WRITES_MAX];
     world_client clients[WORLD_CLIENTS_MAX];
     world_counts counts;
     char breach[900]; /* "" as long as all is well */
@@ -96,6 +138,11 @@ void world_step(world *w);
 void actor_act(actor *a);
 /* NULL-safe for actors without a hold. */
 bool actor_is_good(const actor *a);
+
+/* Begins a guarded call; false: there is none to be made now. */
+bool register_write(actor *a);
+/* After each change of the store. */
+void register_look(world *w);
 
 void nemesis_act(world *w);
 void nemesis_set_rates(world *w);

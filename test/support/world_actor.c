@@ -17,6 +17,7 @@ static void be_idle(actor *a)
     a->hold = NULL;
     a->token = 0;
     a->is_broken = false;
+    a->n_writes = 0;
     a->next_ns = a->client->world->is_ending ? INT64_MAX : soon(a, 300 * EL_MS);
 }
 
@@ -87,6 +88,15 @@ static void change_mind(actor *a)
     }
 }
 
+/* Some unlock while their own write is under way, as threads that share a hold may do to each other. */
+static bool write_first(actor *a)
+{
+    world *w = a->client->world;
+    if (world_chance(w, 0.4) || !register_write(a)) return false;
+    a->next_ns = world_chance(w, 0.1) ? soon(a, 20 * EL_MS) : INT64_MAX;
+    return true;
+}
+
 static void unlock(actor *a)
 {
     world *w = a->client->world;
@@ -111,7 +121,7 @@ void actor_act(actor *a)
     switch (a->state) {
     case ACTOR_IDLE:
         if (a->client->world->is_ending) break;
-        if (!a->client->session || a->client->session->phase != EL_SESSION_LIVE) {
+        if (!a->client->session || a->client->session->phase != EL_SESSION_LIVE || a->write.is_under_way) {
             a->next_ns = soon(a, 300 * EL_MS);
             break;
         }
@@ -121,7 +131,7 @@ void actor_act(actor *a)
         change_mind(a);
         break;
     case ACTOR_HOLDING:
-        unlock(a);
+        if (!write_first(a)) unlock(a);
         break;
     case ACTOR_UNLOCKING:
         break;
