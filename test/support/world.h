@@ -52,6 +52,7 @@ typedef struct world_register {
 typedef struct actor_write {
     el_guard_call call;
     bool is_under_way;
+    bool is_open;    /* the last one was given up without an answer */
     unsigned record; /* in the world's list */
     el_compare compare;
     el_op success[2], failure[2];

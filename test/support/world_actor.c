@@ -18,6 +18,7 @@ static void be_idle(actor *a)
     a->token = 0;
     a->is_broken = false;
     a->n_writes = 0;
+    a->write.is_open = false;
     a->next_ns = a->client->world->is_ending ? INT64_MAX : soon(a, 300 * EL_MS);
 }
 

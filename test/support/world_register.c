@@ -142,7 +142,12 @@ static void done(el_guard_call *call, const el_guard_end *end)
         write->state = WRITE_NEVER;
         if (!end->failure.error) check_read(a, write, end);
     }
-    if (a->state == ACTOR_HOLDING) a->next_ns = w->now_ns + (int64_t)world_random(w, 20 * EL_MS);
+    /* Whoever does not know what became of a write looks, and holds on for long enough to see it come late.
+     */
+    bool was_open = a->write.is_open;
+    a->write.is_open = end->failure.error == ETCDLOCK_EUNKNOWN;
+    int64_t most_ns = was_open && !a->write.is_open ? 8 * EL_S : 20 * EL_MS;
+    if (a->state == ACTOR_HOLDING) a->next_ns = w->now_ns + (int64_t)world_random(w, (uint64_t)most_ns);
 }
 
 /* ---- writing
@@ -168,7 +173,7 @@ static void fill(actor *a, const world_write *write)
     aw->call.user = a;
     aw->call.deadline_ns =
         w->now_ns + 1 + (int64_t)world_random(w, world_chance(w, 0.3) ? 10 * EL_MS : 5 * EL_S);
-    if (world_chance(w, 0.2)) {
+    if (world_chance(w, aw->is_open ? 0.7 : 0.2)) {
         aw->call.is_read = true;
         aw->success[1] = (el_op){.kind = EL_OP_RANGE};
         aw->success[1].range.key = (el_span){aw->key, strlen(aw->key)};
