@@ -1,4 +1,5 @@
-/* The n-th allocation and the n-th call fail, over every n of a story in which two clients lock one mutex. */
+/* The n-th allocation and the n-th call fail, over every n of a story in which two clients lock one mutex and
+ * write under it. */
 #include <check.h>
 #include <stdio.h>
 
@@ -59,7 +60,7 @@ START_TEST(any_call_may_fail)
             el_outcome_of(&status).outcome == EL_OUTCOME_MAYBE; /* the others come before the deed */
         for (int variant = 0; variant < 4; variant++) {
             if (variant % 2 && !may_be_served) continue;
-            for (long n = 0; n < 12; n++) {
+            for (long n = 0; n < 16; n++) {
                 spoiled_call c = {.side = variant / 2, .n = n, .code = codes[i], .was_served = variant % 2};
                 const char *wrong = pair_tell(&p, spoil, &c);
                 ck_assert_msg(!wrong, "call %ld of client %d ends with code %d, %s: %s", n, c.side,

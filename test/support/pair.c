@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/alloc.h"
 #include "core/backoff.h"
@@ -118,6 +119,46 @@ static void begin_unlock(pair_side *side, unsigned thread)
     pthread_mutex_unlock(&side->client->lock);
 }
 
+static void write_done(el_guard_call *call, const el_guard_end *end)
+{
+    pair_side *side = call->user;
+    side->is_done = true;
+    side->has_written = !end->failure.error;
+    side->may_have_written = !end->failure.error || end->failure.error == ETCDLOCK_EUNKNOWN;
+}
+
+static void begin_write(pair_side *side, const char *value)
+{
+    if (!side->hold || side->hold->state != EL_HOLD_HELD) return;
+    pthread_mutex_lock(&side->client->lock);
+    el_guard *guard = el_hold_is_good(side->hold) ? el_guard_of(side->hold->contender) : NULL;
+    side->is_done = !guard;
+    side->operations[1] = (el_op){.kind = EL_OP_PUT};
+    side->operations[1].put.key = (el_span){"register", 8};
+    side->operations[1].put.value = (el_span){value, strlen(value)};
+    side->write = (el_guard_call){.success = side->operations,
+                                  .n_success = 2,
+                                  .deadline_ns = sim_now(present->sim) + 5 * EL_S,
+                                  .done = write_done,
+                                  .user = side};
+    if (guard) el_guard_submit(guard, &side->write);
+    pthread_mutex_unlock(&side->client->lock);
+}
+
+/* What is in the register is what was written last, as its writers were told. */
+static const char *judge_register(const pair *p)
+{
+    sim_key_info info;
+    const char *is = sim_keys(p->sim, "register", &info, 1) > 0 ? info.value.data : "";
+    bool is_second = *is == 'b', is_first = *is == 'a';
+    if (p->sides[1].has_written && !is_second) return "the second write is lost";
+    if (p->sides[0].has_written && !is_first && !is_second) return "the first write is lost";
+    if (is_first && !p->sides[0].may_have_written) return "the first write was told to have failed";
+    if (is_second && !p->sides[1].may_have_written) return "the second write was told to have failed";
+    if (!*is || info.version <= p->sides[0].may_have_written + p->sides[1].may_have_written) return NULL;
+    return "a write was applied twice";
+}
+
 static const char *story(pair *p)
 {
     pair_side *a = &p->sides[0], *b = &p->sides[1];
@@ -125,12 +166,16 @@ static const char *story(pair *p)
         open_side(p, &p->sides[i]);
     begin_lock(a, 1);
     if (!await(p, a)) return "the first lock call does not end";
+    begin_write(a, "a");
+    if (!await(p, a)) return "the first write does not end";
     begin_lock(b, 2);
     run_for(p, 300 * EL_MS); /* long enough for both to watch their own entries */
     begin_unlock(a, 1);
     if (!await(p, a)) return "the first unlock call does not end";
     el_alloc_fail_after(-1);
     if (!await(p, b)) return "the second lock call does not end";
+    begin_write(b, "b");
+    if (!await(p, b)) return "the second write does not end";
     begin_unlock(b, 2);
     return await(p, b) ? NULL : "the second unlock call does not end";
 }
@@ -173,6 +218,7 @@ const char *pair_tell(pair *p, void (*prepare)(pair *p, void *context), void *co
     for (int i = 0; i < 2; i++)
         any_live |= p->sides[i].session && p->sides[i].session->phase == EL_SESSION_LIVE;
     if (!wrong && p->both_held) wrong = "both held it at once";
+    if (!wrong) wrong = judge_register(p);
     if (!wrong && any_live && sim_keys(p->sim, "story/", &info, 1) > 0) wrong = "a key is left behind";
     for (int i = 0; i < 2; i++)
         end_side(p, &p->sides[i]);

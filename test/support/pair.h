@@ -1,11 +1,12 @@
 /* Two clients over a simulated etcd that go through one fixed story: both lock the same mutex, one after the
- * other. For making the n-th allocation or the n-th call of it fail, over every n. */
+ * other, and write under it. For making the n-th allocation or the n-th call of it fail, over every n. */
 #ifndef PAIR_H
 #define PAIR_H
 
 #include <stdbool.h>
 
 #include "core/client.h"
+#include "core/guard.h"
 #include "recipes/mutex.h"
 #include "support/sim.h"
 
@@ -17,6 +18,10 @@ typedef struct pair_side {
     el_hold *hold;
     bool is_done; /* the operation begun last has ended */
     int error;    /* and so */
+    el_guard_call write;
+    el_op operations[2];
+    bool has_written; /* and was told so */
+    bool may_have_written;
 } pair_side;
 
 typedef struct pair {
