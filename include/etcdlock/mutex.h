@@ -44,6 +44,8 @@ enum {
     ETCDLOCK_RECURSIVE = 1u << 0,
     /* The handle owns the lock, not a thread: any thread may unlock. Not together with RECURSIVE. */
     ETCDLOCK_HANDLE_OWNED = 1u << 1,
+    /* The next holder is told, by EOWNERDEAD, when its predecessor died. See "when a holder dies" below. */
+    ETCDLOCK_ROBUST = 1u << 2,
 };
 
 /* Called on the client's callback thread when a held lock was lost: error is ETCDLOCK_ESESSION or
@@ -53,10 +55,11 @@ typedef void etcdlock_lost_function(etcdlock_mutex *mutex, int error, uint64_t t
 
 typedef struct etcdlock_mutex_options {
     size_t size;
-    unsigned flags;    /* ETCDLOCK_RECURSIVE, ETCDLOCK_HANDLE_OWNED */
+    unsigned flags;    /* ETCDLOCK_RECURSIVE, ETCDLOCK_HANDLE_OWNED, ETCDLOCK_ROBUST */
     const char *label; /* for people, in the key's value; NULL: the session's */
     etcdlock_lost_function *on_lost;
     void *on_lost_arg;
+    int64_t lock_delay_ms; /* so long nobody holds after a death; 0 (the default) to 3600000 */
 } etcdlock_mutex_options;
 
 #define ETCDLOCK_MUTEX_OPTIONS_INIT                                                                          \
@@ -66,8 +69,8 @@ typedef struct etcdlock_mutex_options {
 
 /* Makes a handle for the mutex `name` through a session. options may be NULL. Asks nothing of etcd and does
  * not block. On failure *out is set to NULL. Destroy it with etcdlock_mutex_destroy.
- * EINVAL: a refused name, unknown or contradicting flags, a label over 256 bytes; ENOMEM; ECANCELED: the
- * session is closed; ETCDLOCK_EFORKED. */
+ * EINVAL: a refused name, unknown or contradicting flags, a label over 256 bytes, a delay out of its range;
+ * ENOMEM; ECANCELED: the session is closed; ETCDLOCK_EFORKED. */
 ETCDLOCK_API int etcdlock_mutex_new(etcdlock_mutex **out, etcdlock_session *session, const char *name,
                                     const etcdlock_mutex_options *options) ETCDLOCK_CHECK_RESULT;
 
@@ -80,12 +83,12 @@ ETCDLOCK_API int etcdlock_mutex_destroy(etcdlock_mutex *mutex);
 /* Locks: waits in the queue until it is this call's turn.
  * Blocks without limit while etcd answers and others are before us, at most the session's time to live when
  * etcd does not answer. It is a cancellation point (pthread_cancel): a cancelled call leaves the queue.
- * On any failure nothing is held, and the place in the queue is given up, at once or as soon as etcd can be
- * reached again.
- * EDEADLK: this thread holds it already (not with RECURSIVE or HANDLE_OWNED); EAGAIN: recursion or place
- * limit; ECANCELED: by etcdlock_mutex_cancel, or the session or client was closed; ETCDLOCK_ESESSION: the
- * session is lost, open a new one; ETCDLOCK_EENTRY: somebody deleted our entry; EACCES: etcd denies access to
- * the key; ENOSPC: etcd is out of space; EINVAL: NULL; ENOMEM; ETCDLOCK_EPROTOCOL; ETCDLOCK_EFORKED. */
+ * On any failure but EOWNERDEAD nothing is held, and the place in the queue is given up, at once or as soon
+ * as etcd can be reached again. EDEADLK: this thread holds it already (not with RECURSIVE or HANDLE_OWNED);
+ * EAGAIN: recursion or place limit; EOWNERDEAD (ROBUST only): the lock is held, but its last holder died;
+ * ECANCELED: by etcdlock_mutex_cancel, or the session or client was closed; ETCDLOCK_ESESSION: the session is
+ * lost, open a new one; ETCDLOCK_EENTRY: somebody deleted our entry; EACCES: etcd denies access to the key;
+ * ENOSPC: etcd is out of space; EINVAL: NULL; ENOMEM; ETCDLOCK_EPROTOCOL; ETCDLOCK_EFORKED. */
 ETCDLOCK_API int etcdlock_mutex_lock(etcdlock_mutex *mutex) ETCDLOCK_CHECK_RESULT;
 
 /* Locks if nobody holds the mutex or waits for it. A held mutex costs one round trip and no write.
@@ -148,6 +151,58 @@ ETCDLOCK_API int etcdlock_mutex_key(const etcdlock_mutex *mutex, char *buffer, s
  * for event loops. It belongs to the handle: do not read from it and do not close it. Returns -1 if there is
  * none to be had. Does not block. */
 ETCDLOCK_API int etcdlock_mutex_lost_fd(etcdlock_mutex *mutex);
+
+/* ---- when a holder dies --------------------------------------------------------------------------------
+ *
+ * A holder dies when its entry goes without an unlock: its process crashed, its session was lost or was
+ * closed under it, an operator removed it. What the lock protects may be half done then.
+ *
+ * With ETCDLOCK_ROBUST the next lock call, of whatever kind and process, returns EOWNERDEAD: it holds the
+ * lock, and must unlock it. It repairs what is protected, calls etcdlock_mutex_consistent, and goes on. As
+ * long as nobody has said so, every holder is told anew, by EOWNERDEAD with the first one that died. (POSIX
+ * makes a mutex unusable for ever, ENOTRECOVERABLE, when it is unlocked unrepaired. For a lock that outlives
+ * every process that would be a trap.)
+ *
+ * With lock_delay_ms the next one holds only when so much time has passed since it was first in the queue and
+ * noticed the death: time for writes of the dead one that are still on their way, to a resource that cannot
+ * look at tokens. Until then lock waits, at the head of the queue, and can time out or be cancelled as ever;
+ * trylock says EBUSY, and the time counts on for the next try through the same session. After an unlock there
+ * is no delay.
+ *
+ * For this the holder leaves a mark in etcd, the key `NAME.robust`, when it comes to hold, and removes it in
+ * the transaction that unlocks: one round trip more per lock call. The key has no lease; it stays when a
+ * death has not been repaired, and is then all that is left of it. All that use the lock must use the same
+ * flag and delay: holders without (other handles, the drop-in form, etcdctl, Go) make no mark, so that their
+ * deaths go unnoticed, and leave one that stands, so that a death may be told late. */
+
+/* Who died. Strings are "" and numbers 0 where that is not known. */
+typedef struct etcdlock_owner {
+    uint64_t token; /* by which it held */
+    const char *host;
+    const char *program;
+    const char *label;
+    const char *acquisition; /* random id of that one hold */
+    int64_t pid;
+    int64_t thread;
+    int64_t since_unix_ms; /* when it asked for the lock, by its own clock */
+} etcdlock_owner;
+
+/* Says that what the lock protects is well again: the next holder hears nothing of the death. It writes that
+ * to etcd, so that a death before the unlock is told as one of its own. Blocks at most command_timeout_ms.
+ * EINVAL: NULL, not ROBUST, or the caller was not told EOWNERDEAD, or has said so already; EPERM: not held by
+ * the caller; ETCDLOCK_ESESSION, ETCDLOCK_EENTRY: lost; ETCDLOCK_EUNKNOWN, ETCDLOCK_EUNREACHABLE: no answer,
+ * call it again; ECANCELED; EACCES; ENOSPC; ENOMEM; ETCDLOCK_EPROTOCOL; ETCDLOCK_EFORKED. On failure the
+ * death counts as not repaired. */
+ETCDLOCK_API int etcdlock_mutex_consistent(etcdlock_mutex *mutex) ETCDLOCK_CHECK_RESULT;
+
+/* Of whose death the caller was told by EOWNERDEAD; until it unlocks. Does not block. Free it with
+ * etcdlock_owner_free. On failure *out is NULL. ENOENT: of none; EPERM: not held by the caller; EINVAL: NULL;
+ * ENOMEM; ETCDLOCK_EFORKED. */
+ETCDLOCK_API int etcdlock_mutex_dead_owner(const etcdlock_mutex *mutex,
+                                           etcdlock_owner **out) ETCDLOCK_CHECK_RESULT;
+
+/* NULL is allowed. */
+ETCDLOCK_API void etcdlock_owner_free(etcdlock_owner *owner);
 
 /* ---- the drop-in form ---------------------------------------------------------------------------------
  *

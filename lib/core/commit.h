@@ -1,8 +1,8 @@
 /* Group commit: the transactions of contenders on their way to etcd.
  *
  * A lone transaction goes out at once. While one is in flight, those that come gather, and go out together as
- * the nested transactions of one: a Raft commit costs the same for one as for sixty. Every enter, try and
- * leave passes through here.
+ * the nested transactions of one: a Raft commit costs the same for one as for sixty. Every enter, try,
+ * mark and leave passes through here.
  *
  * Rules. All of a group happen at one revision, so never two entries of one lock in it: they would tie in the
  * queue. Leaves come before enters, so that a range in an enter sees the queue as it is afterwards. A group
@@ -26,6 +26,7 @@ typedef struct el_commit el_commit;
 typedef enum el_commit_kind {
     EL_COMMIT_ENTER,
     EL_COMMIT_LEAVE,
+    EL_COMMIT_MARK, /* of whoever has come to hold */
     EL_COMMIT_LOOK, /* reads only; always travels alone */
 } el_commit_kind;
 

@@ -9,6 +9,7 @@
 #include "core/contender_steps.h"
 #include "core/guard.h"
 #include "core/log.h"
+#include "core/marker.h"
 
 /* A fast uncontended cycle is over before this and pays for no watch of its own key. */
 static const int64_t own_after_ns = 50 * EL_MS;
@@ -34,7 +35,7 @@ void el_contender_disown(el_contender *contender)
 
 static bool is_entering(const el_contender *contender)
 {
-    return contender->state >= EL_CONTENDER_ENTERING && contender->state <= EL_CONTENDER_CONFIRMING;
+    return contender->state >= EL_CONTENDER_ENTERING && contender->state < EL_CONTENDER_HELD;
 }
 
 /* The wait, the hold or the leaving ends with a failure: says so to the owner, who is out of it then. */
@@ -107,9 +108,13 @@ static void deadline_passed(el_timer *timer)
 /* ---- holding ----------------------------------------------------------------------------------------------
  */
 
-static void hold(el_contender *contender)
+void el_contender_hold(el_contender *contender)
 {
     if (!el_session_is_live(contender->session)) return; /* its end has told everybody */
+    if (contender->marker && !contender->marker->is_ours) {
+        el_contender_mark(contender);
+        return;
+    }
     assert(contender->place.create_revision > 0);
     el_contender_become(contender, EL_CONTENDER_HELD);
     el_client_timer_clear(contender->client, EL_LANE_IO, &contender->deadline);
@@ -242,7 +247,7 @@ static void act_on_view(el_contender *contender, const el_view *view)
         el_contender_become(contender, EL_CONTENDER_LOOKING);
         look(contender, EL_ANY_ENDPOINT, true);
     } else if (!view->has_older) {
-        hold(contender);
+        el_contender_hold(contender);
     } else if (contender->mode == EL_ENTER_TRY) {
         el_fail(&failure, EBUSY, "lock %.*s is held", (int)contender->place.queue->folder.size - 1,
                 contender->place.queue->folder.data);

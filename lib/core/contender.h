@@ -29,6 +29,8 @@ typedef enum el_contender_state {
     EL_CONTENDER_LOOKING,    /* asks who is before us */
     EL_CONTENDER_WAITING,    /* for the predecessor's departure */
     EL_CONTENDER_CONFIRMING, /* the predecessor is gone: looks whether we are first */
+    EL_CONTENDER_MARKING,    /* first: writes itself into the lock's marker, before it holds */
+    EL_CONTENDER_DELAYED,    /* first, but the last holder died: waits for the end of the delay */
     EL_CONTENDER_HELD,
     EL_CONTENDER_LEAVING, /* the delete is under way, or about to be tried again */
     EL_CONTENDER_GHOST,   /* gone, but a late write could bring it back: watched for */
@@ -66,16 +68,17 @@ struct el_contender {
     el_timer own_due;    /* begin to watch our own entry */
     el_timer next_leave; /* try again to remove what could not be removed */
     bool has_slot;
-    bool is_entry_gone;     /* known: there is nothing to remove */
-    bool may_come_late;     /* an entering write is unaccounted for */
-    bool try_by_entering;   /* the folder holds keys that are no entries: a try has to enter and look */
-    bool is_check_due;      /* a ghost is to be looked for once more */
-    bool is_view_pinned;    /* the look under way was asked of the member that saw the departure */
-    unsigned renames;       /* places that turned out to be taken by somebody else's key */
-    unsigned leaves;        /* attempts to remove it that got no answer */
-    int64_t min_revision;   /* a look is good from this revision on */
-    struct el_guard *guard; /* NULL: it has made no guarded writes */
-    char *predecessor_key;  /* room for any entry's key */
+    bool is_entry_gone;       /* known: there is nothing to remove */
+    bool may_come_late;       /* an entering write is unaccounted for */
+    bool try_by_entering;     /* the folder holds keys that are no entries: a try has to enter and look */
+    bool is_check_due;        /* a ghost is to be looked for once more */
+    bool is_view_pinned;      /* the look under way was asked of the member that saw the departure */
+    unsigned renames;         /* places that turned out to be taken by somebody else's key */
+    unsigned leaves;          /* attempts to remove it that got no answer */
+    int64_t min_revision;     /* a look is good from this revision on */
+    struct el_guard *guard;   /* NULL: it has made no guarded writes */
+    struct el_marker *marker; /* NULL: the lock has none */
+    char *predecessor_key;    /* room for any entry's key */
     char *key;
     char *value;
 };

@@ -8,6 +8,7 @@
 #include "core/contender_steps.h"
 #include "core/guard.h"
 #include "core/log.h"
+#include "core/marker.h"
 
 static const int64_t retry_base_ns = 100 * EL_MS;
 static const int64_t retry_limit_ns = 5 * EL_S;
@@ -19,8 +20,8 @@ static void check_ghost(el_contender *contender);
 
 void el_contender_become(el_contender *contender, el_contender_state state)
 {
-    static const char *const names[] = {"new",  "entering", "looking", "waiting", "confirming",
-                                        "held", "leaving",  "ghost",   "gone"};
+    static const char *const names[] = {"new",     "entering", "looking", "waiting", "confirming", "marking",
+                                        "delayed", "held",     "leaving", "ghost",   "gone"};
     el_log(contender->client, ETCDLOCK_LOG_DEBUG, "entry %.200s: %s, was %s", contender->key, names[state],
            names[contender->state]);
     contender->state = state;
@@ -31,6 +32,7 @@ static void free_all(el_contender *contender)
     el_list_remove(&contender->link);
     el_queue_unref(contender->place.queue);
     el_free(contender->guard);
+    el_marker_free(contender->marker);
     el_free(contender->predecessor_key);
     el_free(contender->key);
     el_free(contender->value);
@@ -172,6 +174,7 @@ static void stop_watching(el_contender *contender)
     if (contender->predecessor.client) el_departure_stop(&contender->predecessor);
     if (contender->own.client) el_departure_stop(&contender->own);
     el_client_timer_clear(contender->client, EL_LANE_IO, &contender->own_due);
+    if (contender->marker) el_client_timer_clear(contender->client, EL_LANE_IO, &contender->marker->delay);
 }
 
 static void become_gone(el_contender *contender)
@@ -257,6 +260,16 @@ static void sweep_guard(el_contender *contender, int64_t revision)
     el_commit_submit(contender->client, &contender->commit);
 }
 
+/* A full store refuses what says that a death is not repaired yet. Without it the entry can go: what the
+ * marker says now is as good, but for a delay that would not have to be. */
+static bool keep_marker(el_contender *contender)
+{
+    el_marker *marker = contender->marker;
+    if (!marker || !marker->is_ours || !marker->is_inconsistent || marker->leaves_it) return false;
+    marker->leaves_it = true;
+    return true;
+}
+
 static void left(el_commit *commit, const el_commit_end *end)
 {
     el_contender *contender = EL_CONTAINER(commit, el_contender, commit);
@@ -275,6 +288,10 @@ static void left(el_commit *commit, const el_commit_end *end)
         }
         return;
     }
+    if (end->outcome == EL_OUTCOME_REFUSED && keep_marker(contender)) {
+        el_contender_begin_leave(contender);
+        return;
+    }
     el_contender_fail(contender, &end->failure);
     leave_again_later(contender, end);
 }
@@ -283,11 +300,15 @@ static void left(el_commit *commit, const el_commit_end *end)
 static void add_companions(el_contender *contender)
 {
     el_guard *guard = contender->guard;
-    if (!guard || contender->place.create_revision == 0) return;
-    guard->leave[0] = contender->parts.success[0];
-    guard->leave[1] = (el_op){.kind = EL_OP_DELETE, .del = {.key = guard->key}};
-    contender->commit.txn.success = guard->leave;
-    contender->commit.txn.n_success = 2;
+    el_marker *marker = contender->marker;
+    if ((!guard && !marker) || contender->place.create_revision == 0) return;
+    el_op *ops = guard ? guard->leave : marker->leave;
+    size_t n = 0;
+    ops[n++] = contender->parts.success[0];
+    if (guard) ops[n++] = (el_op){.kind = EL_OP_DELETE, .del = {.key = guard->key}};
+    if (marker && el_marker_leave(marker, &ops[n])) n++;
+    contender->commit.txn.success = ops;
+    contender->commit.txn.n_success = n;
 }
 
 void el_contender_begin_leave(el_contender *contender)

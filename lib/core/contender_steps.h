@@ -1,5 +1,5 @@
-/* Between the two halves of the contender: coming to hold (contender.c) and going for certain
- * (contender_leave.c). */
+/* Between the parts of the contender: coming to hold (contender.c, and its last steps in contender_mark.c)
+ * and going for certain (contender_leave.c). */
 #ifndef EL_CONTENDER_STEPS_H
 #define EL_CONTENDER_STEPS_H
 
@@ -30,6 +30,12 @@ bool el_contender_must_go(el_contender *contender);
 /* An answer shows that our entry is not there any more: whoever waits or holds by it is told. It may be freed
  * at once. */
 void el_contender_entry_vanished(el_contender *contender);
+
+/* It is first in the queue: now it holds, or begins to mark it if that is still to be done. */
+void el_contender_hold(el_contender *contender);
+
+/* Sends what ends in el_contender_hold, or in a failure. */
+void el_contender_mark(el_contender *contender);
 
 void el_contender_free_if_gone(el_contender *contender);
 

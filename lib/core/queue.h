@@ -20,9 +20,11 @@ typedef struct el_queue {
     unsigned references;
     uint64_t *slots; /* one bit per number in use */
     unsigned n_words;
-    unsigned next_hint;  /* no number below it is free */
-    el_span folder;      /* "<prefix>NAME/" */
-    el_span folder_end;  /* the first key after it: "<prefix>NAME0" */
+    unsigned next_hint;     /* no number below it is free */
+    int64_t death_revision; /* mod_revision of the marker by which a death was noticed last; 0: none was */
+    int64_t death_seen_ns;  /* when it was */
+    el_span folder;         /* "<prefix>NAME/" */
+    el_span folder_end;     /* the first key after it: "<prefix>NAME0" */
     el_span writers_end; /* the first key after all writers: they begin with a hex digit or '-', before 'g' */
     char keys[];         /* the three of them */
 } el_queue;

@@ -50,8 +50,7 @@ static void done(el_guard_call *call, const el_guard_end *end)
     pthread_cond_signal(&w->changed);
 }
 
-/* The guard of what the caller holds; NULL with the reason. */
-static el_guard *find_guard(el_mutex *mutex, const char *what, el_failure *failure)
+el_hold *el_guard_find_hold(el_mutex *mutex, const char *what, el_failure *failure)
 {
     el_hold *hold = el_mutex_hold_of(mutex, el_process_thread());
     if (!hold) {
@@ -60,35 +59,39 @@ static el_guard *find_guard(el_mutex *mutex, const char *what, el_failure *failu
     }
     /* If the deadline has passed and no timer has said so yet, the hold becomes a lost one right here. */
     if (hold->state == EL_HOLD_HELD) el_session_check(hold->contender->session);
-    if (hold->state != EL_HOLD_HELD) {
-        *failure = hold->lost;
-        return NULL;
-    }
-    el_guard *guard = el_guard_of(hold->contender);
-    if (!guard) el_fail(failure, ENOMEM, "%s: out of memory", what);
-    return guard;
+    if (hold->state == EL_HOLD_HELD) return hold;
+    *failure = hold->lost;
+    return NULL;
 }
 
-/* Sends the request and waits; frees it. As an unlock, this is no cancellation point. */
-static void run(el_mutex *mutex, el_guard_request *request, const char *what, waiter *w)
+/* As an unlock, this is no cancellation point. */
+static void run(el_hold *hold, el_guard_call *call, const char *what, waiter *w)
 {
-    el_guard *guard = find_guard(mutex, what, &w->failure);
-    if (guard) {
-        el_client *client = mutex->client;
-        request->call.deadline_ns = el_now(client) + client->command_timeout_ns;
-        request->call.done = done;
-        request->call.user = w;
-        pthread_cond_init(&w->changed, NULL);
-        el_guard_submit(guard, &request->call);
-        while (!w->is_done)
-            pthread_cond_wait(&w->changed, &client->lock);
-        pthread_cond_destroy(&w->changed);
+    el_client *client = hold->mutex->client;
+    el_guard *guard = el_guard_of(hold->contender);
+    if (!guard) {
+        el_fail(&w->failure, ENOMEM, "%s: out of memory", what);
+        return;
     }
+    call->deadline_ns = el_now(client) + client->command_timeout_ns;
+    call->done = done;
+    call->user = w;
+    pthread_cond_init(&w->changed, NULL);
+    el_guard_submit(guard, call);
+    while (!w->is_done)
+        pthread_cond_wait(&w->changed, &client->lock);
+    pthread_cond_destroy(&w->changed);
+}
+
+/* Sends the request, waits, and frees it. */
+static void run_request(el_mutex *mutex, el_guard_request *request, const char *what, waiter *w)
+{
+    el_hold *hold = el_guard_find_hold(mutex, what, &w->failure);
+    if (hold) run(hold, &request->call, what, w);
     el_free(request);
 }
 
-/* Finds the mutex and takes its client's lock. */
-static int enter(etcdlock_mutex *handle, const char *what, el_mutex **out, el_failure *failure)
+int el_guard_enter(etcdlock_mutex *handle, const char *what, el_mutex **out, el_failure *failure)
 {
     if (el_dropin_resolve(handle, false, out, failure)) return failure->error;
     if (el_client_enter((*out)->client))
@@ -97,13 +100,21 @@ static int enter(etcdlock_mutex *handle, const char *what, el_mutex **out, el_fa
     return 0;
 }
 
+int el_guard_run(el_hold *hold, el_guard_call *call, const char *what, el_failure *failure)
+{
+    waiter w = {.is_done = false};
+    run(hold, call, what, &w);
+    *failure = w.failure;
+    return failure->error;
+}
+
 static int write_txn(etcdlock_mutex *handle, const etcdlock_txn *txn, const char *what, waiter *w)
 {
     el_mutex *mutex;
     el_guard_request *request;
     *w = (waiter){.is_done = false};
-    if (enter(handle, what, &mutex, &w->failure)) return w->failure.error;
-    if (!el_guard_request_make(&request, mutex, txn, what, &w->failure)) run(mutex, request, what, w);
+    if (el_guard_enter(handle, what, &mutex, &w->failure)) return w->failure.error;
+    if (!el_guard_request_make(&request, mutex, txn, what, &w->failure)) run_request(mutex, request, what, w);
     el_client_leave(mutex->client);
     return w->failure.error;
 }
@@ -164,8 +175,8 @@ int etcdlock_mutex_get(etcdlock_mutex *handle, const char *key, etcdlock_value *
     waiter w = {.is_done = false};
     if (!out) return el_publish_new(EINVAL, "get: out is NULL");
     *out = NULL;
-    if (enter(handle, "get", &mutex, &w.failure)) return el_publish(&w.failure);
-    if (!el_guard_request_read(&request, mutex, key, &w.failure)) run(mutex, request, "get", &w);
+    if (el_guard_enter(handle, "get", &mutex, &w.failure)) return el_publish(&w.failure);
+    if (!el_guard_request_read(&request, mutex, key, &w.failure)) run_request(mutex, request, "get", &w);
     el_client_leave(mutex->client);
     if (!w.failure.error && !w.value) el_fail(&w.failure, ENOENT, "get: there is no key %.200s", key);
     *out = w.value;

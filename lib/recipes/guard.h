@@ -24,4 +24,15 @@ int el_guard_request_make(el_guard_request **out, const el_mutex *mutex, const e
 int el_guard_request_read(el_guard_request **out, const el_mutex *mutex, const char *key,
                           el_failure *failure);
 
+/* ---- how the calls are made */
+
+/* Finds the mutex and takes its client's lock. 0, or the error of a call that only asks. */
+int el_guard_enter(etcdlock_mutex *handle, const char *what, el_mutex **out, el_failure *failure);
+
+/* What the caller holds, good as of this instant; NULL with the reason. */
+el_hold *el_guard_find_hold(el_mutex *mutex, const char *what, el_failure *failure);
+
+/* Makes the call under the hold and waits for its end. The hold may be gone then. */
+int el_guard_run(el_hold *hold, el_guard_call *call, const char *what, el_failure *failure);
+
 #endif

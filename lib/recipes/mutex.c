@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 
 #include "core/alloc.h"
+#include "core/marker.h"
 #include "core/value.h"
 
 /* A loss on its way to the user's callback. */
@@ -63,6 +64,7 @@ int el_mutex_make(el_mutex **out, el_session *session, const char *name,
     mutex->shown = &mutex->handle;
     mutex->handle.state = mutex;
     mutex->flags = options->flags;
+    mutex->lock_delay_ns = options->lock_delay_ms * INT64_C(1000000);
     mutex->on_lost = options->on_lost;
     mutex->on_lost_arg = options->on_lost_arg;
     mutex->lost_fd = -1;
@@ -252,6 +254,20 @@ static char *write_value(const el_mutex *mutex, int64_t thread, size_t *size)
     return el_value_write(&value, size);
 }
 
+static bool has_marker(const el_mutex *mutex)
+{
+    return mutex->flags & ETCDLOCK_ROBUST || mutex->lock_delay_ns > 0;
+}
+
+static int give_marker(const el_mutex *mutex, el_contender *contender)
+{
+    contender->marker =
+        el_marker_new(&contender->place, mutex->flags & ETCDLOCK_ROBUST, mutex->lock_delay_ns);
+    if (contender->marker) return 0;
+    el_contender_abandon(contender);
+    return ENOMEM;
+}
+
 static el_hold *make_hold(el_mutex *mutex, int64_t thread, int *error)
 {
     el_hold *hold = el_alloc(sizeof(*hold));
@@ -274,6 +290,7 @@ static el_hold *make_hold(el_mutex *mutex, int64_t thread, int *error)
         }
     }
     *error = el_contender_new(&hold->contender, mutex->queue, value, size, &calls, hold);
+    if (!*error && has_marker(mutex)) *error = give_marker(mutex, hold->contender);
     if (*error) {
         el_free(hold->notice);
         el_free(hold);

@@ -47,7 +47,8 @@ struct el_mutex {
     el_client *client;
     el_queue *queue; /* and through it the session */
     unsigned flags;
-    char *label; /* NULL: the session's */
+    int64_t lock_delay_ns; /* after a death */
+    char *label;           /* NULL: the session's */
     char *name;
     etcdlock_lost_function *on_lost;
     void *on_lost_arg;
@@ -103,6 +104,9 @@ int64_t el_mutex_deadline(const el_client *client, el_enter_mode *mode, int64_t 
 
 /* What a call with a deadline of its own says where another says `error`. */
 int el_timed_error(int error);
+
+/* For a robust mutex whose last holder died: fills the failure with EOWNERDEAD. Otherwise leaves it alone. */
+void el_hold_tell_death(const el_hold *hold, el_failure *failure);
 
 /* The wait or hold is given up without a word; for a thread that is cancelled. */
 void el_hold_abandon(el_hold *hold);

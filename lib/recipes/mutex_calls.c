@@ -11,7 +11,7 @@
 #include "recipes/dropin.h"
 #include "recipes/mutex.h"
 
-enum { LABEL_MAX = 256 };
+enum { LABEL_MAX = 256, LOCK_DELAY_MAX_MS = 3600000 };
 
 /* ---- waiting
  * ------------------------------------------------------------------------------------------------ */
@@ -95,7 +95,10 @@ static void lock_once(waiter *w, etcdlock_mutex *handle, el_enter_mode mode, int
     int64_t deadline_ns = el_mutex_deadline(w->client, &mode, limit_ns);
     pthread_cond_init(&w->changed, NULL);
     int error = el_mutex_begin(mutex, &w->hold, el_process_thread(), mode, deadline_ns, wake, w, &w->failure);
-    if (!error && w->hold) await(w);
+    if (!error && w->hold) {
+        await(w);
+        if (!w->failure.error) el_hold_tell_death(w->hold, &w->failure);
+    }
     pthread_cond_destroy(&w->changed);
     el_client_leave(w->client);
 }
@@ -223,12 +226,15 @@ static int take_options(etcdlock_mutex_options *out, const etcdlock_mutex_option
 
 static int check_options(const etcdlock_mutex_options *options, el_failure *failure)
 {
-    if (options->flags & ~(unsigned)(ETCDLOCK_RECURSIVE | ETCDLOCK_HANDLE_OWNED))
+    if (options->flags & ~(unsigned)(ETCDLOCK_RECURSIVE | ETCDLOCK_HANDLE_OWNED | ETCDLOCK_ROBUST))
         return el_fail(failure, EINVAL, "mutex options: flags 0x%x are not known", options->flags);
     if ((options->flags & ETCDLOCK_RECURSIVE) && (options->flags & ETCDLOCK_HANDLE_OWNED))
         return el_fail(
             failure, EINVAL,
             "mutex options: RECURSIVE counts for a thread, HANDLE_OWNED knows no threads: choose one");
+    if (options->lock_delay_ms < 0 || options->lock_delay_ms > LOCK_DELAY_MAX_MS)
+        return el_fail(failure, EINVAL, "mutex options: lock_delay_ms is %lld: use 0 to %d",
+                       (long long)options->lock_delay_ms, LOCK_DELAY_MAX_MS);
     if (options->label && strlen(options->label) > LABEL_MAX)
         return el_fail(failure, EINVAL, "mutex options: the label has more than %d bytes", LABEL_MAX);
     return 0;

@@ -51,6 +51,8 @@ static void run_seed(uint64_t seed, bool is_loud, world_counts *sum)
     sum->unknown_writes += w.counts.unknown_writes;
     sum->refused_writes += w.counts.refused_writes;
     sum->late_writes += w.counts.late_writes;
+    sum->deaths_told += w.counts.deaths_told;
+    sum->repairs += w.counts.repairs;
 }
 
 /* No seed leads to a breach of an invariant, a stuck wait, a key left behind or a leak. */
@@ -70,13 +72,15 @@ START_TEST(every_seed_keeps_the_invariants)
         if ((seed - first + 1) % 500 == 0)
             fprintf(stderr,
                     "  %llu seeds: %lu steps, %lu grants, %lu losses, %lu time-outs, %lu ghosts, %lu faults; "
-                    "%lu guarded writes, %lu refused, %lu unknown, %lu of them applied late\n",
+                    "%lu guarded writes, %lu refused, %lu unknown, %lu of them applied late; %lu deaths "
+                    "told, %lu repaired\n",
                     (unsigned long long)(seed - first + 1), sum.steps, sum.grants, sum.losses, sum.timeouts,
                     sum.ghosts, sum.faults, sum.writes, sum.refused_writes, sum.unknown_writes,
-                    sum.late_writes);
+                    sum.late_writes, sum.deaths_told, sum.repairs);
     }
     ck_assert_uint_gt(sum.grants, seeds); /* a test in which nothing happens proves nothing */
     ck_assert_uint_gt(sum.writes, seeds);
+    ck_assert_uint_gt(sum.deaths_told, seeds / 20);
     ck_assert_uint_gt(sum.refused_writes + sum.unknown_writes, seeds / 10);
 }
 END_TEST

@@ -119,16 +119,18 @@ static void make_client(world *w, unsigned i, unsigned *n_actors)
     c->n_actors = 1 + (unsigned)world_random(w, WORLD_ACTORS_MAX);
     pthread_mutex_lock(&c->client->lock);
     open_session(c);
-    etcdlock_mutex_options plain = ETCDLOCK_MUTEX_OPTIONS_INIT;
+    etcdlock_mutex_options options = ETCDLOCK_MUTEX_OPTIONS_INIT;
+    options.flags = w->is_robust ? ETCDLOCK_ROBUST : 0;
+    options.lock_delay_ms = w->lock_delay_ns / EL_MS;
     for (unsigned lock = 0; lock < w->n_locks; lock++)
-        (void)el_mutex_make(&c->shared[lock], c->session, world_lock_name(lock), &plain);
+        (void)el_mutex_make(&c->shared[lock], c->session, world_lock_name(lock), &options);
     for (unsigned k = 0; k < c->n_actors; k++) {
         actor *a = &c->actors[k];
         a->client = c;
         a->number = ++*n_actors;
         a->next_ns = (int64_t)world_random(w, 500 * EL_MS);
         for (unsigned lock = 0; lock < w->n_locks; lock++)
-            (void)el_mutex_make(&a->own[lock], c->session, world_lock_name(lock), &plain);
+            (void)el_mutex_make(&a->own[lock], c->session, world_lock_name(lock), &options);
     }
     pthread_mutex_unlock(&c->client->lock);
 }
@@ -214,7 +216,9 @@ static bool all_idle(const world *w)
     for (unsigned i = 0; i < w->n_clients; i++) {
         const world_client *c = &w->clients[i];
         for (unsigned k = 0; k < c->n_actors; k++)
-            if (c->actors[k].state != ACTOR_IDLE || c->actors[k].write.is_under_way) return false;
+            if (c->actors[k].state != ACTOR_IDLE || c->actors[k].write.is_under_way ||
+                c->actors[k].is_repairing)
+                return false;
     }
     return true;
 }
@@ -379,6 +383,8 @@ bool world_run(world *w, const world_options *options)
     uint64_t members = options->seed % 5;
     sim_settings.members = members < 2 ? 1 : members < 4 ? 3 : 5;
     w->n_members = sim_settings.members;
+    w->is_robust = options->seed % 3 == 0;
+    if (options->seed % 7 < 2) w->lock_delay_ns = (int64_t)(1 + options->seed % 11) * 100 * EL_MS;
     w->sim = sim_new(&sim_settings);
     w->n_locks = 1 + (unsigned)world_random(w, WORLD_LOCKS_MAX);
     w->n_clients = 2 + (unsigned)world_random(w, WORLD_CLIENTS_MAX - 1);

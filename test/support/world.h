@@ -12,7 +12,13 @@
 #include "recipes/mutex.h"
 #include "support/sim.h"
 
-enum { WORLD_CLIENTS_MAX = 5, WORLD_ACTORS_MAX = 4, WORLD_LOCKS_MAX = 3, WORLD_WRITES_MAX = 4000 };
+enum {
+    WORLD_CLIENTS_MAX = 5,
+    WORLD_ACTORS_MAX = 4,
+    WORLD_LOCKS_MAX = 3,
+    WORLD_WRITES_MAX = 4000,
+    WORLD_GRANTS_MAX = 4000
+};
 
 typedef struct world world;
 typedef struct world_client world_client;
@@ -60,6 +66,21 @@ typedef struct actor_write {
     char texts[2][48];
 } actor_write;
 
+/* A hold of a lock with a marker that somebody was told of. */
+typedef struct world_grant {
+    unsigned lock;
+    uint64_t token;
+    uint64_t told; /* whose death it was told of; 0: nobody's */
+    enum { REPAIR_NONE, REPAIR_MAYBE, REPAIR_DONE } repair;
+    enum {
+        HOLD_ENDS_NOT,     /* its holder has not ended it */
+        HOLD_ENDS_UNKNOWN, /* its unlock is under way, or was not answered */
+        HOLD_ENDS_LEFT,
+        HOLD_ENDS_DIED, /* it was lost */
+    } end;
+    int64_t vanished_ns; /* when its entry was seen to be gone; 0: not yet, or it was not the last one then */
+} world_grant;
+
 /* One thread of a client. */
 typedef struct actor {
     world_client *client;
@@ -75,6 +96,11 @@ typedef struct actor {
     unsigned attempts; /* lock calls so far */
     unsigned n_writes; /* guarded calls of this hold so far */
     actor_write write;
+    world_grant *grant; /* of this hold; NULL: the lock has no marker */
+    bool is_repairing;
+    el_guard_call repair;
+    el_op repair_ops[2];
+    char *repair_text;
 } actor;
 
 struct world_client {
@@ -99,7 +125,7 @@ typedef struct world_options {
 /* What happened, for reports. */
 typedef struct world_counts {
     unsigned long steps, grants, timeouts, losses, refusals, ghosts, faults, checks;
-    unsigned long writes, unknown_writes, refused_writes, late_writes;
+    unsigned long writes, unknown_writes, refused_writes, late_writes, deaths_told, repairs;
 } world_counts;
 
 struct world {
@@ -108,6 +134,8 @@ struct world {
     bool is_loud;
     bool is_ending; /* actors begin nothing new */
     bool is_over;   /* sessions are opened no more */
+    bool is_robust; /* its mutexes */
+    int64_t lock_delay_ns;
     unsigned n_clients, n_locks, n_members;
     int64_t now_ns, next_trouble_ns, trouble_end_ns;
     uint64_t last_granted[WORLD_LOCKS_MAX]; /* token */
@@ -115,6 +143,8 @@ struct world {
     world_register registers[WORLD_LOCKS_MAX];
     unsigned n_writes;
     world_write writes[WORLD_WRITES_MAX];
+    unsigned n_grants;
+    world_grant grants[WORLD_GRANTS_MAX];
     world_client clients[WORLD_CLIENTS_MAX];
     world_counts counts;
     char breach[900]; /* "" as long as all is well */
@@ -139,6 +169,12 @@ void world_step(world *w);
 void actor_act(actor *a);
 /* NULL-safe for actors without a hold. */
 bool actor_is_good(const actor *a);
+
+/* What a holder of a lock with a marker is told. */
+void robust_granted(actor *a);
+/* Begins to say that a death is repaired; false: there is none. */
+bool robust_repair(actor *a);
+void robust_look(world *w);
 
 /* Begins a guarded call; false: there is none to be made now. */
 bool register_write(actor *a);

@@ -17,6 +17,7 @@ static void be_idle(actor *a)
     a->hold = NULL;
     a->token = 0;
     a->is_broken = false;
+    a->grant = NULL;
     a->n_writes = 0;
     a->write.is_open = false;
     a->next_ns = a->client->world->is_ending ? INT64_MAX : soon(a, 300 * EL_MS);
@@ -43,6 +44,7 @@ static void lock_done(el_hold *hold, const el_failure *failure)
     w->counts.grants++;
     world_say(w, "actor %u: holds lock %u with token %llu", a->number, a->lock, (unsigned long long)a->token);
     check_grant(a);
+    robust_granted(a);
 }
 
 static void unlock_done(el_hold *hold, const el_failure *failure)
@@ -50,6 +52,7 @@ static void unlock_done(el_hold *hold, const el_failure *failure)
     actor *a = hold->user;
     world_say(a->client->world, "actor %u: unlocked lock %u: %s", a->number, a->lock,
               failure->error ? failure->text : "ok");
+    if (a->grant) a->grant->end = failure->error ? HOLD_ENDS_UNKNOWN : HOLD_ENDS_LEFT;
     be_idle(a);
 }
 
@@ -93,7 +96,8 @@ static void change_mind(actor *a)
 static bool write_first(actor *a)
 {
     world *w = a->client->world;
-    if (world_chance(w, 0.4) || !register_write(a)) return false;
+    bool has_begun = world_chance(w, 0.6) && (robust_repair(a) || register_write(a));
+    if (!has_begun) return false;
     a->next_ns = world_chance(w, 0.1) ? soon(a, 20 * EL_MS) : INT64_MAX;
     return true;
 }
@@ -107,6 +111,7 @@ static void unlock(actor *a)
     a->state = ACTOR_UNLOCKING;
     a->next_ns = INT64_MAX;
     int error = el_mutex_begin_unlock(a->mutex, a->number, unlock_done, a, &is_over, &failure);
+    if (a->grant) a->grant->end = is_over ? HOLD_ENDS_DIED : HOLD_ENDS_UNKNOWN;
     if (!is_over) return;
     if (error == ETCDLOCK_ESESSION || error == ETCDLOCK_EENTRY || error == ECANCELED) {
         w->counts.losses++;
@@ -122,7 +127,8 @@ void actor_act(actor *a)
     switch (a->state) {
     case ACTOR_IDLE:
         if (a->client->world->is_ending) break;
-        if (!a->client->session || a->client->session->phase != EL_SESSION_LIVE || a->write.is_under_way) {
+        if (!a->client->session || a->client->session->phase != EL_SESSION_LIVE || a->write.is_under_way ||
+            a->is_repairing) {
             a->next_ns = soon(a, 300 * EL_MS);
             break;
         }

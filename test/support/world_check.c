@@ -113,6 +113,7 @@ void check_hook(void *context, sim *s, int64_t revision)
     w->now_ns = sim_now(w->sim);
     for_each(w, check_key_stands, w);
     register_look(w);
+    robust_look(w);
 }
 
 static bool is_record(el_span key)
