@@ -71,10 +71,14 @@ static int fill_row(row *r, const el_key_value *kv, el_entry_shape shape)
     return 0;
 }
 
-/* Keys of the locks below ours ("a/b/..." for lock "a") are none of our business and left out. */
+/* Keys of the locks below ours ("a/b/..." and "a/b.robust" for lock "a") are none of our business and left
+ * out; so are the records of guarded writes. */
 static bool is_of_another_lock(el_span key, el_span folder)
 {
-    return memchr(key.data + folder.size, '/', key.size - folder.size) != NULL;
+    static const char marker[] = ".robust";
+    size_t size = key.size - folder.size, marker_size = sizeof(marker) - 1;
+    if (memchr(key.data + folder.size, '/', size)) return true;
+    return size > marker_size && memcmp(key.data + key.size - marker_size, marker, marker_size) == 0;
 }
 
 /* First the entries by place, then the strays. */

@@ -7,11 +7,19 @@
 #include "core/outcome.h"
 #include "support/pair.h"
 
+typedef struct starved {
+    long n;
+    unsigned flags;
+} starved;
+
 static void fail_allocation(pair *p, void *context)
 {
-    (void)p;
-    el_alloc_fail_after(*(const long *)context);
+    const starved *s = context;
+    p->flags = s->flags;
+    el_alloc_fail_after(s->n);
 }
+
+static const unsigned kinds[] = {0, ETCDLOCK_ROBUST};
 
 /* Whichever allocation is the first to fail, and all after it until the holder has left: nobody crashes,
  * hangs, leaks or leaves a key behind. */
@@ -23,7 +31,8 @@ START_TEST(any_allocation_may_fail)
     ck_assert_ptr_null(pair_tell(&p, NULL, NULL));
     long most = 0;
     for (long n = 0; n < 2000; n++) {
-        const char *wrong = pair_tell(&p, fail_allocation, &n);
+        starved s = {.n = n, .flags = kinds[_i]};
+        const char *wrong = pair_tell(&p, fail_allocation, &s);
         ck_assert_msg(!wrong, "allocation %ld fails: %s", n, wrong);
         if (p.sides[0].error == 0 && p.sides[1].error == 0) most++;
     }
@@ -36,11 +45,13 @@ typedef struct spoiled_call {
     long n;
     el_code code;
     bool was_served;
+    unsigned flags;
 } spoiled_call;
 
 static void spoil(pair *p, void *context)
 {
     const spoiled_call *c = context;
+    p->flags = c->flags;
     sim_fail_call_after(p->sides[c->side].transport, c->n, c->code, c->was_served);
 }
 
@@ -60,8 +71,12 @@ START_TEST(any_call_may_fail)
             el_outcome_of(&status).outcome == EL_OUTCOME_MAYBE; /* the others come before the deed */
         for (int variant = 0; variant < 4; variant++) {
             if (variant % 2 && !may_be_served) continue;
-            for (long n = 0; n < 16; n++) {
-                spoiled_call c = {.side = variant / 2, .n = n, .code = codes[i], .was_served = variant % 2};
+            for (long n = 0; n < 20; n++) {
+                spoiled_call c = {.side = variant / 2,
+                                  .n = n,
+                                  .code = codes[i],
+                                  .was_served = variant % 2,
+                                  .flags = kinds[_i]};
                 const char *wrong = pair_tell(&p, spoil, &c);
                 ck_assert_msg(!wrong, "call %ld of client %d ends with code %d, %s: %s", n, c.side,
                               (int)c.code, c.was_served ? "carried out" : "not carried out", wrong);
@@ -76,8 +91,8 @@ int main(void)
     Suite *suite = suite_create("countdown_sim");
     TCase *all = tcase_create("countdown");
     tcase_set_timeout(all, 0);
-    tcase_add_test(all, any_allocation_may_fail);
-    tcase_add_test(all, any_call_may_fail);
+    tcase_add_loop_test(all, any_allocation_may_fail, 0, 2);
+    tcase_add_loop_test(all, any_call_may_fail, 0, 2);
     suite_add_tcase(suite, all);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -74,6 +74,7 @@ static void open_side(pair *p, pair_side *side)
         .dial_timeout_ns = 2 * EL_S, .command_timeout_ns = 5 * EL_S, .host = "sim"};
     el_session_settings session_settings = {.ttl_s = 60};
     etcdlock_mutex_options options = ETCDLOCK_MUTEX_OPTIONS_INIT;
+    options.flags = p->flags;
     if (el_client_new(&side->client, side->transport, &settings)) {
         side->client = NULL;
         side->transport = NULL;

@@ -27,6 +27,7 @@ typedef struct pair_side {
 typedef struct pair {
     sim *sim;
     pair_side sides[2];
+    unsigned flags; /* of the mutexes; may be set by `prepare` */
     bool both_held; /* at the same time: must never be */
 } pair;
 
