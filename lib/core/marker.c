@@ -145,7 +145,7 @@ el_marker_view el_marker_read(const el_place *place, el_span text)
 {
     el_marker_view view = {.is_mine = false};
     el_span held = {"", 0}, dead = {"", 0};
-    if (text.size <= TEXT_SIZE_MAX && !memchr(text.data, '\0', text.size)) {
+    if (text.size > 0 && text.size <= TEXT_SIZE_MAX && !memchr(text.data, '\0', text.size)) {
         held = take_section(&text, held_word);
         dead = take_section(&text, dead_word);
     }

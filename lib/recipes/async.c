@@ -67,8 +67,10 @@ static void post(operation *o, const el_failure *failure, uint64_t token)
 static void ended(el_hold *hold, const el_failure *failure)
 {
     operation *o = hold->user;
+    el_failure told = *failure;
     hold->user = NULL;
-    post(o, failure, hold->state == EL_HOLD_HELD ? hold->token : 0);
+    if (hold->state == EL_HOLD_HELD) el_hold_tell_death(hold, &told);
+    post(o, &told, hold->state == EL_HOLD_HELD ? hold->token : 0);
 }
 
 /* ---- its beginning

@@ -60,7 +60,7 @@ el_hold *el_guard_find_hold(el_mutex *mutex, const char *what, el_failure *failu
     /* If the deadline has passed and no timer has said so yet, the hold becomes a lost one right here. */
     if (hold->state == EL_HOLD_HELD) el_session_check(hold->contender->session);
     if (hold->state == EL_HOLD_HELD) return hold;
-    *failure = hold->lost;
+    *failure = *hold->lost;
     return NULL;
 }
 
