@@ -15,6 +15,7 @@
 #include "support/loss.h"
 #include "support/proxy.h"
 #include "support/through.h"
+#include "support/written.h"
 
 static proxy px, second; /* two ways to the one etcd */
 
@@ -28,18 +29,6 @@ static void finish(void)
 {
     proxy_stop(&px);
     proxy_stop(&second);
-}
-
-static int put_text(etcdlock_mutex *mutex, const char *key, const char *text)
-{
-    return etcdlock_mutex_put(mutex, key, text, strlen(text));
-}
-
-static void expect_stored(const char *key, const char *text)
-{
-    char line[64];
-    snprintf(line, sizeof line, "%s\n", text);
-    ck_assert_str_eq(etcdctl("get", key, "--print-value-only", NULL), line);
 }
 
 static party open_by_both_ways(const char *name)
