@@ -38,7 +38,7 @@ START_TEST(killed)
     child c;
     caller waiter;
     etcdlock_owner *owner;
-    child_start(&c, hold_until_killed, (void *)name);
+    child_start(&c, hold_until_killed, (void *)(uintptr_t)name);
     uint64_t token = (uint64_t)child_receive(&c);
     party p = party_open(name, 0);
     etcdlock_mutex *mutex = robust_mutex(&p, name);

@@ -1,5 +1,6 @@
 /* Guarded writes: what each call does to etcd, what it refuses, and what is left when the lock is lost. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

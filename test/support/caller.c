@@ -12,9 +12,10 @@ static void *run(void *arg)
     c->result =
         c->limit_ms < 0 ? etcdlock_mutex_lock(c->mutex) : etcdlock_mutex_lock_for(c->mutex, c->limit_ms);
     c->returned_ms = live_now_ms();
-    if (c->result == 0) c->token = etcdlock_mutex_token(c->mutex);
+    bool holds = c->result == 0 || c->result == EOWNERDEAD;
+    if (holds) c->token = etcdlock_mutex_token(c->mutex);
     sem_post(&c->returned);
-    if (c->result) return NULL;
+    if (!holds) return NULL;
     while (sem_wait(&c->may_unlock)) {
     }
     c->unlock_result = etcdlock_mutex_unlock(c->mutex);
