@@ -20,6 +20,7 @@ static void drop_due(el_timer *timer);
 typedef struct el_lone {
     el_rpc rpc;
     el_commit *commit;
+    el_parts parts;
 } el_lone;
 
 static void alone_done(el_rpc *rpc, const el_rpc_end *end)
@@ -55,6 +56,7 @@ static void send_alone(el_client *client, el_commit *commit)
     }
     commit->is_sent = true;
     commit->lone->commit = commit;
+    if (commit->write) commit->write(commit, &commit->lone->parts);
     commit->lone->rpc = (el_rpc){
         .request = {.verb = EL_TXN, .txn = commit->txn},
         .is_write = commit->kind != EL_COMMIT_LOOK,
@@ -114,10 +116,12 @@ static void fill(el_group *group, el_list *gathering, size_t *bytes)
         next = link->next;
         el_commit *commit = EL_CONTAINER(link, el_commit, link);
         if (commit->is_stopped) continue; /* about to be dropped */
-        if (group->n_members == group->limit || *bytes + bytes_of(commit) > GROUP_BYTES_MAX) return;
+        if (group->n_members == group->limit) return;
         if (group->n_members > 0 && group->members[0]->is_alone) return;
         if (commit->is_alone && group->n_members > 0) continue;
         if (commit->kind == EL_COMMIT_ENTER && shares_lock(group, commit)) continue;
+        if (commit->write) commit->write(commit, &group->parts[group->n_members]);
+        if (*bytes + bytes_of(commit) > GROUP_BYTES_MAX) return;
         el_list_remove(link);
         *bytes += bytes_of(commit);
         commit->is_sent = true;

@@ -16,6 +16,7 @@
 
 #include "core/error.h"
 #include "core/list.h"
+#include "core/parts.h"
 #include "core/rpc.h"
 #include "core/timer.h"
 #include "transport/transport.h"
@@ -40,6 +41,10 @@ typedef struct el_commit_end {
 /* The owner keeps it, and all that the transaction points to, in place until done. */
 struct el_commit {
     el_commit_kind kind;
+    /* Writes the transaction just before it is sent, in whole or in part into the room, which lasts until it
+     * is answered: ten thousand that gather have one room. It may be asked again. NULL: txn is written
+     * already. */
+    void (*write)(el_commit *commit, el_parts *room);
     el_txn_request txn;
     int pinned;     /* LOOK: the one endpoint to ask, once; or EL_ANY_ENDPOINT */
     el_span folder; /* of the lock's queue; not for a LOOK */
@@ -68,6 +73,7 @@ typedef struct el_group {
     bool is_in_flight;
     unsigned n_members;
     el_commit *members[EL_GROUP_MAX];
+    el_parts parts[EL_GROUP_MAX];
     el_txn_request txns[EL_GROUP_MAX];
     el_op ops[EL_GROUP_MAX];
     el_rpc rpc;

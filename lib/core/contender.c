@@ -174,14 +174,20 @@ static void watch_own(el_timer *timer)
 
 static void looked(el_commit *commit, const el_commit_end *end);
 
+static void write_look(el_commit *commit, el_parts *room)
+{
+    const el_contender *contender = EL_CONTAINER(commit, el_contender, commit);
+    commit->txn = el_place_look(&contender->place, room, contender->is_view_pinned, contender->is_view_whole);
+}
+
 static void look(el_contender *contender, int pinned, bool whole_folder)
 {
     contender->is_view_pinned = pinned != EL_ANY_ENDPOINT;
+    contender->is_view_whole = whole_folder;
     contender->commit.kind = EL_COMMIT_LOOK;
     contender->commit.pinned = pinned;
     contender->commit.done = looked;
-    contender->commit.txn =
-        el_place_look(&contender->place, &contender->parts, contender->is_view_pinned, whole_folder);
+    contender->commit.write = write_look;
     el_commit_submit(contender->client, &contender->commit);
 }
 
@@ -324,6 +330,13 @@ static void entered(el_commit *commit, const el_commit_end *end)
     }
 }
 
+static void write_enter(el_commit *commit, el_parts *room)
+{
+    const el_contender *contender = EL_CONTAINER(commit, el_contender, commit);
+    bool by_try = contender->mode == EL_ENTER_TRY && !contender->try_by_entering;
+    commit->txn = by_try ? el_place_try(&contender->place, room) : el_place_enter(&contender->place, room);
+}
+
 static void send_enter(el_contender *contender)
 {
     el_contender_become(contender, EL_CONTENDER_ENTERING);
@@ -331,9 +344,7 @@ static void send_enter(el_contender *contender)
     contender->commit.pinned = EL_ANY_ENDPOINT;
     contender->commit.done = entered;
     contender->commit.folder = contender->place.queue->folder;
-    bool by_try = contender->mode == EL_ENTER_TRY && !contender->try_by_entering;
-    contender->commit.txn = by_try ? el_place_try(&contender->place, &contender->parts)
-                                   : el_place_enter(&contender->place, &contender->parts);
+    contender->commit.write = write_enter;
     el_commit_submit(contender->client, &contender->commit);
 }
 

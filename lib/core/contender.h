@@ -59,7 +59,6 @@ struct el_contender {
     const el_contender_owner *calls;
     void *owner; /* NULL: an orphan */
     el_place place;
-    el_place_parts parts;
     el_commit commit;
     el_departure predecessor;
     el_departure own;    /* our entry, watched too once it has stood for a while */
@@ -73,6 +72,7 @@ struct el_contender {
     bool try_by_entering;     /* the folder holds keys that are no entries: a try has to enter and look */
     bool is_check_due;        /* a ghost is to be looked for once more */
     bool is_view_pinned;      /* the look under way was asked of the member that saw the departure */
+    bool is_view_whole;       /* and is about all keys of the folder */
     unsigned renames;         /* places that turned out to be taken by somebody else's key */
     unsigned leaves;          /* attempts to remove it that got no answer */
     int64_t min_revision;     /* a look is good from this revision on */

@@ -153,6 +153,11 @@ static void ghost_checked(el_commit *commit, const el_commit_end *end)
     }
 }
 
+static void write_delete(el_commit *commit, el_parts *room)
+{
+    commit->txn = el_place_leave(&EL_CONTAINER(commit, el_contender, commit)->place, room);
+}
+
 static void check_ghost(el_contender *contender)
 {
     if (contender->commit.is_under_way) {
@@ -162,7 +167,7 @@ static void check_ghost(el_contender *contender)
     contender->commit.kind = EL_COMMIT_LEAVE;
     contender->commit.pinned = EL_ANY_ENDPOINT;
     contender->commit.done = ghost_checked;
-    contender->commit.txn = el_place_leave(&contender->place, &contender->parts);
+    contender->commit.write = write_delete;
     el_commit_submit(contender->client, &contender->commit);
 }
 
@@ -256,6 +261,7 @@ static void swept(el_commit *commit, const el_commit_end *end)
 static void sweep_guard(el_contender *contender, int64_t revision)
 {
     contender->commit.done = swept;
+    contender->commit.write = NULL;
     contender->commit.txn = el_guard_sweep(contender->guard, revision);
     el_commit_submit(contender->client, &contender->commit);
 }
@@ -304,11 +310,17 @@ static void add_companions(el_contender *contender)
     if ((!guard && !marker) || contender->place.create_revision == 0) return;
     el_op *ops = guard ? guard->leave : marker->leave;
     size_t n = 0;
-    ops[n++] = contender->parts.success[0];
+    ops[n++] = contender->commit.txn.success[0];
     if (guard) ops[n++] = (el_op){.kind = EL_OP_DELETE, .del = {.key = guard->key}};
     if (marker && el_marker_leave(marker, &ops[n])) n++;
     contender->commit.txn.success = ops;
     contender->commit.txn.n_success = n;
+}
+
+static void write_leave(el_commit *commit, el_parts *room)
+{
+    write_delete(commit, room);
+    add_companions(EL_CONTAINER(commit, el_contender, commit));
 }
 
 void el_contender_begin_leave(el_contender *contender)
@@ -320,8 +332,7 @@ void el_contender_begin_leave(el_contender *contender)
     contender->commit.pinned = EL_ANY_ENDPOINT;
     contender->commit.done = left;
     contender->commit.folder = contender->place.queue->folder;
-    contender->commit.txn = el_place_leave(&contender->place, &contender->parts);
-    add_companions(contender);
+    contender->commit.write = write_leave;
     el_commit_submit(contender->client, &contender->commit);
 }
 

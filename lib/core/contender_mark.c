@@ -125,6 +125,7 @@ static void send_claim(el_contender *contender)
     contender->commit.kind = EL_COMMIT_MARK;
     contender->commit.pinned = EL_ANY_ENDPOINT;
     contender->commit.done = claimed;
+    contender->commit.write = NULL;
     contender->commit.folder = contender->place.queue->folder;
     if (!el_marker_claim(contender->marker, &contender->place, &contender->commit.txn)) {
         fail_and_withdraw(contender, ENOMEM, "out of memory");

@@ -30,7 +30,7 @@ static el_op put_mine(const el_place *place)
     return op;
 }
 
-el_txn_request el_place_enter(const el_place *place, el_place_parts *parts)
+el_txn_request el_place_enter(const el_place *place, el_parts *parts)
 {
     parts->compare =
         (el_compare){.target = EL_TARGET_CREATE_REVISION, .relation = EL_EQUAL, .key = place->key};
@@ -42,7 +42,7 @@ el_txn_request el_place_enter(const el_place *place, el_place_parts *parts)
     return txn;
 }
 
-el_txn_request el_place_try(const el_place *place, el_place_parts *parts)
+el_txn_request el_place_try(const el_place *place, el_parts *parts)
 {
     parts->compare = (el_compare){.target = EL_TARGET_CREATE_REVISION,
                                   .relation = EL_EQUAL,
@@ -55,8 +55,7 @@ el_txn_request el_place_try(const el_place *place, el_place_parts *parts)
     return txn;
 }
 
-el_txn_request el_place_look(const el_place *place, el_place_parts *parts, bool serializable,
-                             bool whole_folder)
+el_txn_request el_place_look(const el_place *place, el_parts *parts, bool serializable, bool whole_folder)
 {
     parts->success[0] = range_of_mine(place, false);
     parts->success[1] = range_of_folder(place, EL_SORT_CREATE_DESCENDING, whole_folder ? 0 : 1);
@@ -66,7 +65,7 @@ el_txn_request el_place_look(const el_place *place, el_place_parts *parts, bool 
     return txn;
 }
 
-el_txn_request el_place_leave(const el_place *place, el_place_parts *parts)
+el_txn_request el_place_leave(const el_place *place, el_parts *parts)
 {
     parts->compare = (el_compare){.relation = EL_EQUAL, .key = place->key};
     if (place->create_revision) {

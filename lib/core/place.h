@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/parts.h"
 #include "core/queue.h"
 #include "transport/transport.h"
 
@@ -18,13 +19,6 @@ typedef struct el_place {
     int64_t lease;
     int64_t create_revision; /* place in the queue and fencing token; 0: not known (yet) */
 } el_place;
-
-/* Room for the parts of a transaction, which the request points to. */
-typedef struct el_place_parts {
-    el_compare compare;
-    el_op success[2];
-    el_op failure[2];
-} el_place_parts;
 
 /* What an answer says about the queue, as of `revision`. */
 typedef struct el_view {
@@ -41,19 +35,18 @@ typedef struct el_view {
 } el_view;
 
 /* Enters the queue unless our entry is there already. Safe to repeat. */
-el_txn_request el_place_enter(const el_place *place, el_place_parts *parts);
+el_txn_request el_place_enter(const el_place *place, el_parts *parts);
 el_view el_place_read_enter(const el_place *place, int64_t revision, const el_txn_answer *answer);
 
 /* Enters the queue only if it is empty: a held lock costs no write. has_older says EBUSY. */
-el_txn_request el_place_try(const el_place *place, el_place_parts *parts);
+el_txn_request el_place_try(const el_place *place, el_parts *parts);
 el_view el_place_read_try(const el_place *place, int64_t revision, const el_txn_answer *answer);
 
 /* Looks who is the nearest before us, and whether we are there. Requires the create_revision. */
-el_txn_request el_place_look(const el_place *place, el_place_parts *parts, bool serializable,
-                             bool whole_folder);
+el_txn_request el_place_look(const el_place *place, el_parts *parts, bool serializable, bool whole_folder);
 el_view el_place_read_look(const el_place *place, int64_t revision, const el_txn_answer *answer);
 
 /* Deletes our entry and no other: by its create_revision, or, while that is not known, by its value. */
-el_txn_request el_place_leave(const el_place *place, el_place_parts *parts);
+el_txn_request el_place_leave(const el_place *place, el_parts *parts);
 
 #endif

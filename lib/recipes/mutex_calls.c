@@ -21,6 +21,7 @@ typedef struct waiter {
     bool is_done;
     el_failure failure;
     bool had_place; /* in the queue, before it failed */
+    bool is_granted;
     el_hold *hold;
     el_client *client;
 } waiter;
@@ -31,6 +32,9 @@ static void wake(el_hold *hold, const el_failure *failure)
     w->is_done = true;
     w->failure = *failure;
     w->had_place = hold->contender->place.create_revision != 0;
+    w->is_granted = hold->state == EL_HOLD_HELD;
+    /* Not when the thread has woken up: by then it may have lost it. */
+    if (w->is_granted) el_hold_tell_death(hold, &w->failure);
     pthread_cond_signal(&w->changed);
 }
 
@@ -38,7 +42,7 @@ static void wake(el_hold *hold, const el_failure *failure)
 static void give_up(void *argument)
 {
     waiter *w = argument;
-    if (!w->is_done || w->failure.error == 0) el_hold_abandon(w->hold);
+    if (!w->is_done || w->is_granted) el_hold_abandon(w->hold);
     pthread_cond_destroy(&w->changed);
     el_client_leave(w->client);
 }
@@ -95,10 +99,7 @@ static void lock_once(waiter *w, etcdlock_mutex *handle, el_enter_mode mode, int
     int64_t deadline_ns = el_mutex_deadline(w->client, &mode, limit_ns);
     pthread_cond_init(&w->changed, NULL);
     int error = el_mutex_begin(mutex, &w->hold, el_process_thread(), mode, deadline_ns, wake, w, &w->failure);
-    if (!error && w->hold) {
-        await(w);
-        if (!w->failure.error) el_hold_tell_death(w->hold, &w->failure);
-    }
+    if (!error && w->hold) await(w);
     pthread_cond_destroy(&w->changed);
     el_client_leave(w->client);
 }

@@ -52,7 +52,8 @@ static void unlock_done(el_hold *hold, const el_failure *failure)
     actor *a = hold->user;
     world_say(a->client->world, "actor %u: unlocked lock %u: %s", a->number, a->lock,
               failure->error ? failure->text : "ok");
-    if (a->grant) a->grant->end = failure->error ? HOLD_ENDS_UNKNOWN : HOLD_ENDS_LEFT;
+    /* An operator who deletes the entry while its unlock is under way makes a death of it, or not. */
+    if (a->grant) a->grant->end = failure->error || a->is_broken ? HOLD_ENDS_UNKNOWN : HOLD_ENDS_LEFT;
     be_idle(a);
 }
 

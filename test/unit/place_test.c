@@ -12,7 +12,7 @@ enum { KEYS = 6 };
 
 static el_queue queue;
 static el_place place;
-static el_place_parts parts;
+static el_parts parts;
 
 static struct {
     char keys[2][KEYS][64];
