@@ -30,10 +30,17 @@ die() { say "$*"; exit 1; }
 
 # ---- the peers' servers ---------------------------------------------------------------------------------------------
 
+# shellcheck disable=SC2317 # called by a trap
 stop_servers() {
     local pid
     for pid in ${SERVERS[@]+"${SERVERS[@]}"}; do kill -KILL "$pid" 2>/dev/null || true; done
     [ -z "$FOLDER" ] || rm -rf "$FOLDER"
+}
+
+# Of the server just started; bash is not to tell when it is killed.
+keep_track() {
+    SERVERS+=($!)
+    disown $!
 }
 
 # claim_ports N: prints free ports, claimed for as long as the cluster lives.
@@ -63,7 +70,7 @@ start_redis() {
     command -v redis-server >/dev/null && [ -x "$PROGRAMS/redlock" ] || return 0
     for port in $(claim_ports 3); do
         redis-server --port "$port" --bind 127.0.0.1 --save '' --appendonly no --dir "$FOLDER" >"$FOLDER/redis.log" 2>&1 &
-        SERVERS+=($!)
+        keep_track
         await_port "$port" redis
         list+=,127.0.0.1:$port
     done
@@ -80,7 +87,7 @@ start_zookeeper() {
         maxClientCnxns=0 admin.enableServer=false >"$FOLDER/zookeeper.cfg"
     java -Xmx1g -Dzookeeper.forceSync=no -cp "$jar" org.apache.zookeeper.server.quorum.QuorumPeerMain \
         "$FOLDER/zookeeper.cfg" >"$FOLDER/zookeeper.log" 2>&1 &
-    SERVERS+=($!)
+    keep_track
     await_port "$port" zookeeper
     export BENCH_ZOOKEEPER=127.0.0.1:$port
 }
@@ -122,6 +129,7 @@ describe() {
     etcd=$("${ETCD:+$ETCD/}etcd" --version | sed -n 's/^etcd Version: //p')
     printf 'Measured on %s, %s cores (%s), %s MB of memory, Linux %s, etcd %s' "$(date -u +%Y-%m-%d)" "$(nproc)" "$cpu" \
         "$(awk '/^MemTotal/ { print int($2 / 1024) }' /proc/meminfo)" "$(uname -r)" "$etcd"
+    # shellcheck disable=SC2016 # the backquotes are Markdown's
     printf ', by `make bench%s%s%s%s`, commit %s.\n' "${ONLY:+ ONLY=$ONLY}" "${ROUNDS:+ ROUNDS=$ROUNDS}" \
         "${SECONDS_EACH:+ SECONDS_EACH=$SECONDS_EACH}" "${MEMBERS:+ MEMBERS=$MEMBERS}" \
         "$(git -C "$ROOT" rev-parse --short HEAD 2>/dev/null || echo unknown)"

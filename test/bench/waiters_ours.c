@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <malloc.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #include "etcdlock.h"
 #include "etcdlock/async.h"
 
-enum { NAME_ROOM = 128, TTL_S = 60, SLICE_MS = 100, LOOK_US = 1000000 };
+enum { NAME_ROOM = 128, TTL_S = 60, SLICE_MS = 100, MOST_FDS = 1024 };
 
 static etcdlock_client *client;
 static int granted;
@@ -104,6 +105,13 @@ static void counter_await(int64_t n)
 
 /* ---- what the process has ---------------------------------------------------------------------------- */
 
+static void read_line(const char *path, char *line, int room)
+{
+    FILE *in = fopen(path, "r");
+    if (!in || !fgets(line, room, in)) give_up(path, "cannot be read");
+    fclose(in);
+}
+
 static int count_files(const char *folder)
 {
     int n = -2; /* "." and ".." */
@@ -115,29 +123,62 @@ static int count_files(const char *folder)
     return n;
 }
 
-/* To a server: those whose other end is at this port. */
-static int count_connections(const char *endpoints)
+static bool is_ours(unsigned long long inode)
 {
+    char path[64], target[64], wanted[64];
+    int size = snprintf(wanted, sizeof wanted, "socket:[%llu]", inode);
+    for (int fd = 0; fd < MOST_FDS; fd++) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        if (readlink(path, target, sizeof target) == size && memcmp(target, wanted, (size_t)size) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* gRPC gives its threads names; ours are called as the program is. */
+static int count_own_threads(void)
+{
+    char own[32] = "", name[32], path[300];
+    int n = 0;
+    const struct dirent *task;
+    DIR *folder = opendir("/proc/self/task");
+    read_line("/proc/self/comm", own, sizeof own);
+    while (folder && (task = readdir(folder))) {
+        if (task->d_name[0] == '.') continue;
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        read_line(path, name, sizeof name);
+        n += strcmp(name, own) == 0;
+    }
+    if (!folder) give_up("/proc/self/task", "cannot be read");
+    closedir(folder);
+    return n;
+}
+
+/* Those of this process that are established and whose other end is at this port. */
+static int count_connections_in(const char *table_path, unsigned port)
+{
+    enum { ESTABLISHED = 1 };
     char line[512];
     int n = 0;
-    unsigned port = (unsigned)atoi(strrchr(endpoints, ':') + 1), remote, state;
-    unsigned long long inode;
-    FILE *table = fopen("/proc/self/net/tcp", "r");
-    if (!table) give_up("/proc/self/net/tcp", "cannot be read");
+    FILE *table = fopen(table_path, "r");
+    if (!table) return 0; /* a kernel without IPv6 */
     while (fgets(line, sizeof line, table)) {
-        if (sscanf(line, "%*d: %*x:%*x %*x:%x %x %*s %*s %*s %*d %*d %llu", &remote, &state, &inode) != 3)
-            continue;
-        if (remote != port || state != 1 /* established */) continue;
-        char path[64], target[64] = "", wanted[64];
-        snprintf(wanted, sizeof wanted, "socket:[%llu]", inode);
-        for (int fd = 0; fd < 1024; fd++) {
-            snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-            ssize_t size = readlink(path, target, sizeof target - 1);
-            if (size > 0 && (size_t)size == strlen(wanted) && memcmp(target, wanted, (size_t)size) == 0) n++;
-        }
+        unsigned remote, state;
+        unsigned long long inode;
+        if (sscanf(line, "%*d: %*[0-9A-F]:%*x %*[0-9A-F]:%x %x %*s %*s %*s %*d %*d %llu", &remote, &state,
+                   &inode) == 3)
+            n += remote == port && state == ESTABLISHED && is_ours(inode);
     }
     fclose(table);
     return n;
+}
+
+static int count_connections(const char *endpoints)
+{
+    const char *colon = strrchr(endpoints, ':');
+    unsigned port = (unsigned)strtoul(colon + 1, NULL, 10);
+    return count_connections_in("/proc/self/net/tcp", port) +
+           count_connections_in("/proc/self/net/tcp6", port);
 }
 
 static int64_t heap_bytes(void)
@@ -176,9 +217,11 @@ static void run(const char *endpoints, const char *name, int n)
         must("unlock_async", etcdlock_mutex_unlock_async(held[i], NULL, NULL));
     serve_until(2 * n);
     double serve_s = (double)(clock_us() - began_us) / 1e6;
-    printf("{\"bytes_each\":%.0f,\"heap_each\":%.0f,\"threads\":%d,\"connections\":%d,\"descriptors\":%d,"
+    printf("{\"bytes_each\":%.0f,\"heap_each\":%.0f,\"threads\":%d,\"all_threads\":%d,\"connections\":%d,"
+           "\"descriptors\":%d,"
            "\"enter_s\":%.3f,\"serve_s\":%.3f}\n",
-           (double)bytes / n, (double)heap / n, threads, connections, descriptors, enter_s, serve_s);
+           (double)bytes / n, (double)heap / n, count_own_threads(), threads, connections, descriptors,
+           enter_s, serve_s);
     must("session", etcdlock_session_close(holder));
     must("session", etcdlock_session_close(waiter));
     for (int i = 0; i < n; i++) {

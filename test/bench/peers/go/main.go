@@ -225,6 +225,10 @@ func run(j *job, all []*contender) {
 }
 
 func main() {
+	if len(os.Args) == 5 && os.Args[1] == "waiters" {
+		waitForMany(strings.Split(os.Args[2], ","), os.Args[3], number(os.Args[4]))
+		return
+	}
 	j := parse()
 	all := open(&j)
 	input := bufio.NewReader(os.Stdin)
