@@ -128,9 +128,11 @@ $(OUT)/examples/%: $(OUT)/examples/%.o $(STATIC)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(STATIC) $(LIBS)
 
+$(OUT)/test/unit/bench_figures_test: $(addprefix $(OUT)/test/bench/,figures.o goal.o)
+
 $(OUT)/test/%: $(OUT)/test/%.o $(SUPPORT_OBJECTS) $(STATIC)
 	@echo "  LD      $@"
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(SUPPORT_OBJECTS) $(STATIC) $(LIBS) $(TEST_LIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(STATIC) $(LIBS) $(TEST_LIBS)
 
 $(TORTURE): %: %.o $(TORTURE_PARTS) $(SUPPORT_OBJECTS) $(STATIC)
 	@echo "  LD      $@"

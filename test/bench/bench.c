@@ -53,12 +53,11 @@ int main(int argc, char **argv)
 {
     if ((argc == 8 || argc == 9) && strcmp(argv[1], "run") == 0) return run(argv + 2);
     if (argc == 3 && strcmp(argv[1], "table") == 0) {
-        int missed = ledger_print(argv[2], false);
-        printf("%d goals missed\n", missed);
+        ledger_print(argv[2]);
         return 0;
     }
     if (argc == 3 && strcmp(argv[1], "markdown") == 0) {
-        ledger_print(argv[2], true);
+        ledger_print_markdown(argv[2]);
         return 0;
     }
     fprintf(stderr, "bench: started by scripts/bench.sh\n");

@@ -17,7 +17,7 @@ static _Noreturn void give_up(const char *path, const char *why)
     exit(EXIT_FAILURE);
 }
 
-static cJSON *read_list(const char *path)
+cJSON *ledger_read(const char *path)
 {
     FILE *in = fopen(path, "r");
     char *text = NULL;
@@ -41,7 +41,7 @@ static void save(void)
 void ledger_open(const char *path, bool goes_on)
 {
     file = path;
-    list = goes_on ? read_list(path) : cJSON_CreateArray();
+    list = goes_on ? ledger_read(path) : cJSON_CreateArray();
     if (!list) abort();
     save();
 }
@@ -95,22 +95,19 @@ void ledger_skip(const char *name, const char *peer, const char *why)
 
 /* ---- tables ------------------------------------------------------------------------------------------ */
 
-static const char *text_of(const cJSON *row, const char *key)
+const char *ledger_text(const cJSON *row, const char *key)
 {
     const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, key));
     return text ? text : "";
 }
 
-enum { NUMBER_ROOM = 32 };
-
-/* With three digits that count, and none after the point from 100 on. */
-static const char *number_of(char buffer[NUMBER_ROOM], const cJSON *row, const char *key)
+const char *ledger_number(char buffer[LEDGER_NUMBER_ROOM], const cJSON *row, const char *key)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(row, key);
     double number = item ? item->valuedouble : 0;
     buffer[0] = '\0';
     if (cJSON_IsNumber(item))
-        snprintf(buffer, NUMBER_ROOM, "%.*f",
+        snprintf(buffer, LEDGER_NUMBER_ROOM, "%.*f",
                  number == floor(number) || number >= 100 ? 0
                  : number >= 10                           ? 1
                                                           : 2,
@@ -126,46 +123,29 @@ static const char *verdict_of(const cJSON *row)
 
 static void print_row(FILE *out, const cJSON *row)
 {
-    char ours[NUMBER_ROOM], theirs[NUMBER_ROOM], ratio[NUMBER_ROOM];
-    fprintf(out, "%-26s %-14s %9s %-3s %-12s %9s  %7s  %-12s %s\n", text_of(row, "name"),
-            text_of(row, "measure"), number_of(ours, row, "ours"), text_of(row, "unit"), text_of(row, "peer"),
-            number_of(theirs, row, "peer_value"), number_of(ratio, row, "ratio"), text_of(row, "goal"),
-            verdict_of(row));
+    char ours[LEDGER_NUMBER_ROOM], theirs[LEDGER_NUMBER_ROOM], ratio[LEDGER_NUMBER_ROOM];
+    fprintf(out, "%-26s %-14s %9s %-3s %-12s %9s  %7s  %-12s %s\n", ledger_text(row, "name"),
+            ledger_text(row, "measure"), ledger_number(ours, row, "ours"), ledger_text(row, "unit"),
+            ledger_text(row, "peer"), ledger_number(theirs, row, "peer_value"),
+            ledger_number(ratio, row, "ratio"), ledger_text(row, "goal"), verdict_of(row));
 }
 
-static void print_markdown_row(const cJSON *row)
-{
-    char ours[NUMBER_ROOM], theirs[NUMBER_ROOM], ratio[NUMBER_ROOM];
-    printf("| %s | %s, %s | %s | %s | %s | %s | %s%s%s |\n", text_of(row, "name"), text_of(row, "measure"),
-           text_of(row, "unit"), number_of(ours, row, "ours"), text_of(row, "peer"),
-           number_of(theirs, row, "peer_value"), number_of(ratio, row, "ratio"), text_of(row, "goal"),
-           *verdict_of(row) ? ": " : "", verdict_of(row));
-}
-
-int ledger_print(const char *path, bool is_markdown)
+void ledger_print(const char *path)
 {
     const cJSON *row;
     int missed = 0;
-    cJSON *rows = read_list(path);
-    if (is_markdown)
-        printf("| case | figure | ours | against | its figure | times better | goal |\n"
-               "|---|---|---:|---|---:|---:|---|\n");
-    else
-        printf("%-26s %-14s %9s %-3s %-12s %9s  %7s  %s\n", "case", "figure", "ours", "", "against", "",
-               "better", "goal");
+    cJSON *rows = ledger_read(path);
+    printf("%-26s %-14s %9s %-3s %-12s %9s  %7s  %s\n", "case", "figure", "ours", "", "against", "", "better",
+           "goal");
     cJSON_ArrayForEach(row, rows)
     {
         missed += cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(row, "met"));
-        if (cJSON_HasObjectItem(row, "skipped")) {
-            if (!is_markdown)
-                printf("%-26s %s skipped: %s\n", text_of(row, "name"), text_of(row, "peer"),
-                       text_of(row, "skipped"));
-        } else if (is_markdown) {
-            print_markdown_row(row);
-        } else {
+        if (cJSON_HasObjectItem(row, "skipped"))
+            printf("%-26s %s skipped: %s\n", ledger_text(row, "name"), ledger_text(row, "peer"),
+                   ledger_text(row, "skipped"));
+        else
             print_row(stdout, row);
-        }
     }
+    printf("%d goals missed\n", missed);
     cJSON_Delete(rows);
-    return missed;
 }

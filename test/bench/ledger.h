@@ -3,6 +3,7 @@
 #ifndef BENCH_LEDGER_H
 #define BENCH_LEDGER_H
 
+#include <cjson/cJSON.h>
 #include <stdbool.h>
 
 /* Begins an empty list in this file, or goes on with the one that is there. */
@@ -24,7 +25,20 @@ void ledger_add(const ledger_row *row);
 /* Notes that a peer had no part. */
 void ledger_skip(const char *name, const char *peer, const char *why);
 
-/* Prints the list of that file, as text or as a table in Markdown. Returns how many goals were missed. */
-int ledger_print(const char *path, bool is_markdown);
+/* Prints the list of that file, and how many goals were missed. */
+void ledger_print(const char *path);
+/* Prints it as a table in Markdown, a line for each figure. */
+void ledger_print_markdown(const char *path);
+
+/* ---- for those who print ---------------------------------------------------------------------------- */
+
+/* The list of that file; exits if there is none. Free it with cJSON_Delete. */
+cJSON *ledger_read(const char *path);
+/* A field of a row; "" if there is none. */
+const char *ledger_text(const cJSON *row, const char *key);
+/* A number of a row with three digits that count, and none after the point from 100 on; "" if there is none.
+ */
+enum { LEDGER_NUMBER_ROOM = 32 };
+const char *ledger_number(char buffer[LEDGER_NUMBER_ROOM], const cJSON *row, const char *key);
 
 #endif
