@@ -16,7 +16,8 @@ enum {
 
 static const figure cycles[] = {FIGURE_CYCLE_P50, FIGURE_CYCLE_P99, FIGURES};
 static const figure rate[] = {FIGURE_RATE, FIGURES};
-static const figure handovers[] = {FIGURE_HANDOVERS, FIGURE_HANDOVER_P50, FIGURE_HANDOVER_P99, FIGURES};
+static const figure handovers[] = {FIGURE_HANDOVERS, FIGURE_HANDOVER_P50, FIGURE_HANDOVER_P99,
+                                   FIGURE_LONGEST_WAIT, FIGURES};
 
 static const contest contests[] = {
     {.name = "uncontended",

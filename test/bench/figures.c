@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const struct {
     const char *name;
@@ -14,6 +15,7 @@ static const struct {
     [FIGURE_HANDOVERS] = {"hand-overs", "/s", false},
     [FIGURE_HANDOVER_P50] = {"hand-over p50", "ms", true},
     [FIGURE_HANDOVER_P99] = {"hand-over p99", "ms", true},
+    [FIGURE_LONGEST_WAIT] = {"longest wait", "ms", true},
 };
 
 const char *figure_name(figure which)
@@ -62,17 +64,22 @@ static double *spans_us(const slice *s, bool of_handovers, size_t *n)
 
 double figure_of(const slice *s, figure which)
 {
+    static const double parts[FIGURES] = {[FIGURE_CYCLE_P50] = 0.5,
+                                          [FIGURE_CYCLE_P99] = 0.99,
+                                          [FIGURE_HANDOVER_P50] = 0.5,
+                                          [FIGURE_HANDOVER_P99] = 0.99,
+                                          [FIGURE_LONGEST_WAIT] = 1};
+    bool of_handovers =
+        which == FIGURE_HANDOVERS || which == FIGURE_HANDOVER_P50 || which == FIGURE_HANDOVER_P99;
+    double seconds = (double)(s->end_us - s->begin_us) / 1e6, result;
     size_t n;
-    bool of_handovers = which >= FIGURE_HANDOVERS,
-         is_p50 = which == FIGURE_CYCLE_P50 || which == FIGURE_HANDOVER_P50;
-    double seconds = (double)(s->end_us - s->begin_us) / 1e6;
-    double *spans = spans_us(s, of_handovers, &n), result;
+    double *spans = spans_us(s, of_handovers, &n);
     if (!figure_is_time(which))
         result = (double)n / seconds;
     else
-        result = figure_percentile(spans, n, is_p50 ? 0.5 : 0.99) / (of_handovers ? 1000.0 : 1.0);
+        result = figure_percentile(spans, n, parts[which]);
     free(spans);
-    return result;
+    return strcmp(figure_unit(which), "ms") == 0 ? result / 1000 : result;
 }
 
 double figure_longest_gap_ms(const slice *s)

@@ -12,6 +12,7 @@ typedef enum figure {
     FIGURE_HANDOVERS,    /* a second */
     FIGURE_HANDOVER_P50, /* ms */
     FIGURE_HANDOVER_P99, /* ms */
+    FIGURE_LONGEST_WAIT, /* ms, from the lock call to the grant */
     FIGURES,
 } figure;
 

@@ -127,7 +127,7 @@ typedef struct ring_link {
     int number;
     bool is_watching;
     bool is_due; /* the one before has let go */
-    int64_t put_us;
+    int64_t put_us; /* when it came into the queue, if this were one */
 } ring_link;
 
 static void pass_on(ring_link *l)
@@ -140,10 +140,12 @@ static void pass_on(ring_link *l)
 static void after_write(writer *w)
 {
     ring_link *l = w->arg;
-    if (w->is_there)
+    if (w->is_there) {
         pass_on(l);
-    else
-        write_key(w);
+        return;
+    }
+    l->put_us = clock_us();
+    write_key(w);
 }
 
 static void on_message(el_watch_stream *stream, const el_watch_message *message)
@@ -154,7 +156,7 @@ static void on_message(el_watch_stream *stream, const el_watch_message *message)
     for (size_t i = 0; i < message->n_events; i++) {
         if (!message->events[i].deleted) continue;
         int64_t now_us = clock_us();
-        samples_add(&l->report->done, now_us, 0);
+        samples_add(&l->report->done, now_us, now_us - l->put_us);
         l->is_due = true;
     }
     pass_on(l);
@@ -187,6 +189,7 @@ static void open_link(ring_link *l, const worker_job *job, int number)
 static void *pass_round(void *arg)
 {
     ring_link *l = arg;
+    l->put_us = clock_us();
     if (l->number == 0) {
         l->is_due = true;
         pass_on(l);

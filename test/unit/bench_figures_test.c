@@ -38,6 +38,13 @@ START_TEST(cycles_are_by_span)
 }
 END_TEST
 
+/* The longest wait is that of a call, not of a hand-over. */
+START_TEST(wait_is_of_a_call)
+{
+    ck_assert_double_eq_tol(figure_of(&made_up, FIGURE_LONGEST_WAIT), 0.5, 1e-9);
+}
+END_TEST
+
 /* The median of an even number is one of the two in the middle; the ends are the least and the greatest. */
 START_TEST(percentile_is_a_member)
 {
@@ -110,6 +117,7 @@ int main(void)
     tcase_add_test(figures, rate_is_over_the_slice);
     tcase_add_test(figures, handover_is_to_another);
     tcase_add_test(figures, cycles_are_by_span);
+    tcase_add_test(figures, wait_is_of_a_call);
     tcase_add_test(figures, percentile_is_a_member);
     tcase_add_test(figures, gap_has_both_ends);
     tcase_add_test(goals, goal_of_a_ratio);
