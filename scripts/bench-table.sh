@@ -19,7 +19,9 @@ case ${1:-} in
     '' | --print) ;;
     *) fail "usage: scripts/bench-table.sh [--print]" ;;
 esac
-[ -s build/bench.json ] && [ -s build/bench.run ] || fail "build/bench.json is missing: run make bench first"
+if [ ! -s build/bench.json ] || [ ! -s build/bench.run ]; then
+    fail "build/bench.json is missing: run make bench first"
+fi
 [ -x "$BUILD/test/bench/bench" ] || fail "$BUILD/test/bench/bench is not built: make bench"
 
 # Both marks once, in this order: else a cut would take more than the table.

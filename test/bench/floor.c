@@ -126,7 +126,7 @@ typedef struct ring_link {
     worker_report *report;
     int number;
     bool is_watching;
-    bool is_due; /* the one before has let go */
+    bool is_due;    /* the one before has let go */
     int64_t put_us; /* when it came into the queue, if this were one */
 } ring_link;
 
