@@ -44,11 +44,17 @@ CLOCK_SHIM      := $(OUT)/test/clock_shim.so
 FENCE_OBJECTS   := $(patsubst %.c,$(OUT)/%.o,$(wildcard lib/fence/*.c))
 EXAMPLES        := $(patsubst examples/%.c,$(OUT)/examples/%,$(wildcard examples/*.c))
 tests_of         = $(patsubst %.c,$(OUT)/%,$(wildcard test/$(1)/*.c))
-ALL_TESTS       := $(foreach kind,unit sim live fault bench,$(call tests_of,$(kind)))
+ALL_TESTS       := $(foreach kind,unit sim live fault,$(call tests_of,$(kind)))
 TORTURE         := $(OUT)/test/torture/torture $(OUT)/test/torture/torture_client
 TORTURE_PARTS   := $(filter-out $(addsuffix .o,$(TORTURE)),$(patsubst %.c,$(OUT)/%.o,$(wildcard test/torture/*.c)))
 FENCE_CRASH     := $(OUT)/test/fence/fence_crash
 FENCE_PARTS     := $(filter-out $(FENCE_CRASH).o,$(patsubst %.c,$(OUT)/%.o,$(wildcard test/fence/*.c)))
+BENCH           := $(addprefix $(OUT)/test/bench/,bench floor ours ours_async waiters_ours)
+# Workers of other systems, where their libraries are installed.
+BENCH_PEERS     := $(addprefix $(OUT)/test/bench/,$(if $(wildcard /usr/include/hiredis/hiredis.h),redlock) \
+                     $(if $(wildcard /usr/include/zookeeper/zookeeper.h),zookeeper))
+BENCH_PARTS     := $(filter-out $(patsubst %,$(OUT)/test/bench/%.o,bench floor ours ours_async waiters_ours redlock zookeeper counted fence_bench), \
+                     $(patsubst %.c,$(OUT)/%.o,$(wildcard test/bench/*.c)))
 LOADER_NAME     := libetcdlock.so.$(SOVERSION)
 STATIC          := $(OUT)/libetcdlock.a
 SHARED          := $(OUT)/libetcdlock.so.$(VERSION)
@@ -149,6 +155,8 @@ $(OUT)/examples/%: $(OUT)/examples/%.o $(STATIC)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(STATIC) $(LIBS)
 
+$(OUT)/test/unit/bench_figures_test: $(addprefix $(OUT)/test/bench/,figures.o goal.o)
+
 $(OUT)/test/%: $(OUT)/test/%.o $(SUPPORT_OBJECTS) $(STATIC) $(FENCE_STATIC)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(STATIC) $(FENCE_STATIC) $(LIBS) $(TEST_LIBS)
@@ -158,6 +166,16 @@ $(FENCE_CRASH) $(filter $(OUT)/test/unit/fence_%,$(call tests_of,unit)): $(FENCE
 $(TORTURE): %: %.o $(TORTURE_PARTS) $(SUPPORT_OBJECTS) $(STATIC)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(TORTURE_PARTS) $(SUPPORT_OBJECTS) $(STATIC) $(LIBS) $(TEST_LIBS)
+
+$(OUT)/test/bench/redlock: BENCH_LIBS := -lhiredis
+$(OUT)/test/bench/zookeeper: BENCH_LIBS := -lzookeeper_mt
+# Counts what the library allocates: see test/bench/counted.h.
+$(OUT)/test/bench/waiters_ours: BENCH_LIBS := $(foreach name,alloc realloc free strdup memdup,-Wl,--wrap=el_$(name))
+$(OUT)/test/bench/waiters_ours: $(OUT)/test/bench/counted.o
+
+$(BENCH) $(BENCH_PEERS): %: %.o $(BENCH_PARTS) $(STATIC)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(STATIC) $(LIBS) $(BENCH_LIBS) -lm
 
 # Without the sanitizers: it is loaded before them.
 $(CLOCK_SHIM): test/support/clock_shim.c
@@ -242,11 +260,23 @@ run-torture: $(TORTURE)
 	@BUILD=$(OUT) scripts/torture.sh --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 .PHONY: build-tests
-build-tests: $(ALL_TESTS) $(TORTURE) ## compiles the tests without running them
+build-tests: $(ALL_TESTS) $(TORTURE) $(BENCH) ## compiles the tests without running them
+
+# ---- how quick it is, beside others ------------------------------------------------------------------------
+
+.PHONY: bench
+bench: setup ## ours and the peers in turn; ONLY=case,case ROUNDS=n (3) SECONDS_EACH=n (2.5) MEMBERS=1|3 (both); build/bench.json
+	@$(MAKE) --no-print-directory run-bench
+
+.PHONY: run-bench
+run-bench: $(BENCH) $(BENCH_PEERS)
+	@BUILD=$(OUT) ONLY='$(ONLY)' ROUNDS='$(ROUNDS)' SECONDS_EACH='$(SECONDS_EACH)' MEMBERS='$(MEMBERS)' scripts/bench.sh
+
+.PHONY: bench-setup
+bench-setup: ## installs the peers: etcd's Go client, Redis, ZooKeeper
+	@scripts/setup.sh --bench
 
 # ---- bytes from outside, made up --------------------------------------------------------------------------
-
-SECONDS_EACH ?= 20
 
 .PHONY: fuzz
 fuzz: ## libFuzzer on all that reads bytes from outside, SECONDS_EACH=n (20), TARGET=name; finds stay in build/fuzz/findings
@@ -260,7 +290,7 @@ test-fuzz: ## the fuzz targets on their seeds and for 5 s each; without clang th
 
 .PHONY: run-fuzz
 run-fuzz: $(if $(TARGET),$(OUT)/test/fuzz/$(TARGET)_fuzz,$(patsubst %.c,$(OUT)/%,$(wildcard test/fuzz/*_fuzz.c)))
-	@OUT=$(OUT) scripts/fuzz.sh $(SECONDS_EACH) $(TARGET)
+	@OUT=$(OUT) scripts/fuzz.sh $(or $(SECONDS_EACH),20) $(TARGET)
 
 .PHONY: fuzz-seeds
 fuzz-seeds: $(OUT)/test/fuzz/make_seeds ## writes test/fuzz/seeds anew, from real encodings

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # setup.sh: finds what this machine lacks for building libetcdlock, its demo and its tests, and installs it.
 #
-#   setup.sh [--lint] [--fuzz]     --lint: the tools of `make lint` as well; --fuzz: those of `make fuzz`
+#   setup.sh [--lint] [--fuzz] [--bench]
+#       --lint: the tools of `make lint` as well; --fuzz: those of `make fuzz`; --bench: the peers of `make bench`
 #
 # Installs with apt-get, dnf or apk, through sudo when not root. It never asks where there is no terminal. What it
 # cannot install it lists, and exits with 1. Where nothing is missing it says nothing and takes milliseconds.
@@ -16,7 +17,7 @@ PATH=$PATH:/usr/sbin:/sbin:/usr/local/sbin # where ip may be for people who are 
 INCLUDE_FOLDERS=(/usr/include /usr/include/*-linux-* /usr/local/include)
 LIBRARY_FOLDERS=(/usr/lib/*-linux-* /usr/lib64 /usr/lib /usr/local/lib /usr/local/lib64)
 ITEMS=() PURPOSES=() APT=() DNF=() APK=()
-HUSHED=0 NEW_ETCD=0
+HUSHED=0 NEW_SERVICES=()
 
 # ---- what is missing --------------------------------------------------------------------------------------------
 
@@ -95,6 +96,17 @@ find_missing_fuzz() {
         want libFuzzer "make fuzz" libclang-rt-dev compiler-rt compiler-rt
 }
 
+# What ours is measured against; without them `make bench` leaves them out.
+find_missing_bench() {
+    want_program go "the peer in Go" golang-go golang go
+    [ -d /usr/share/gocode/src/go.etcd.io/etcd/clientv3 ] ||
+        want etcd-go-client "the peer in Go: etcd's own client, as source" golang-etcd-server-dev - -
+    want_program redis-server "the peer Redlock" redis-server redis redis
+    want_library hiredis/hiredis.h hiredis hiredis "the peer Redlock" libhiredis-dev hiredis-devel hiredis-dev
+    [ -e /usr/share/java/zookeeper.jar ] || want zookeeper "the peer ZooKeeper" zookeeper - -
+    want_library zookeeper/zookeeper.h zookeeper_mt zookeeper_mt "the peer ZooKeeper" libzookeeper-mt-dev - -
+}
+
 # ---- installing it ------------------------------------------------------------------------------------------------
 
 find_manager() {
@@ -118,10 +130,11 @@ find_root() {
 
 as_root() { "${AS_ROOT[@]}" "$@" </dev/null; }
 
-# Debian's etcd-server starts a service on etcd's usual port as it is installed. policy-rc.d is Debian's way to say no.
+# Debian's servers start services on their usual ports as they are installed. policy-rc.d is Debian's way to say no.
 hush_services() {
-    [[ " ${WANTED[*]} " == *' etcd-server '* ]] || return 0
-    NEW_ETCD=1
+    [[ " ${WANTED[*]} " != *' etcd-server '* ]] || NEW_SERVICES+=(etcd.service)
+    [[ " ${WANTED[*]} " != *' redis-server '* ]] || NEW_SERVICES+=(redis-server.service)
+    [ ${#NEW_SERVICES[@]} -gt 0 ] || return 0
     [ ! -e /usr/sbin/policy-rc.d ] || return 0
     as_root sh -c 'printf "#!/bin/sh\nexit 101\n" >/usr/sbin/policy-rc.d && chmod 755 /usr/sbin/policy-rc.d' || return 0
     HUSHED=1
@@ -135,11 +148,11 @@ unhush_services() {
     HUSHED=0
 }
 
-# Only for a service that came with the etcd we have just installed; one that was here before is somebody's.
-retire_service() {
-    [ "$NEW_ETCD" = 1 ] || return 0
-    if [ -d /run/systemd/system ]; then as_root systemctl disable --now etcd.service >/dev/null 2>&1 || true; fi
-    say "etcd is installed as a program; its system service was kept from starting, so that port 2379 stays free"
+# Only for services that came with what we have just installed; one that was here before is somebody's.
+retire_services() {
+    [ ${#NEW_SERVICES[@]} -gt 0 ] || return 0
+    if [ -d /run/systemd/system ]; then as_root systemctl disable --now "${NEW_SERVICES[@]}" >/dev/null 2>&1 || true; fi
+    say "installed as programs; kept from running as system services: ${NEW_SERVICES[*]}"
 }
 
 install_packages() {
@@ -193,16 +206,18 @@ look() {
     find_missing
     [ "$LINT" = 0 ] || find_missing_lint
     [ "$FUZZ" = 0 ] || find_missing_fuzz
+    [ "$BENCH" = 0 ] || find_missing_bench
     [ ${#ITEMS[@]} -gt 0 ]
 }
 
 main() {
     local argument
-    LINT=0 FUZZ=0
+    LINT=0 FUZZ=0 BENCH=0
     for argument in "$@"; do
         case $argument in
             --lint) LINT=1 ;;
             --fuzz) FUZZ=1 ;;
+            --bench) BENCH=1 ;;
             -h | --help) usage; exit 0 ;;
             *) say "unknown argument $argument; --help explains" >&2; exit 1 ;;
         esac
@@ -217,7 +232,7 @@ main() {
     fi
     say "installing with $MANAGER: ${WANTED[*]}"
     install_packages
-    retire_service
+    retire_services
     if look; then find_manager; list_the_rest; fi
     say "all there"
 }
