@@ -1,0 +1,172 @@
+/* A guard for the resource's side of a lock: it remembers the highest fencing token that a resource has seen,
+ * and refuses a lower one. Only so is a holder stopped that was frozen and does not know that its time is
+ * over.
+ *
+ * This header belongs to a small library of its own, libetcdlock-fence (pkg-config etcdlock-fence), which
+ * needs nothing but the C library: a resource is no client of etcd. Of error.h it uses the numbers only.
+ * doc/fencing.md says which guard fits which resource.
+ *
+ * A *resource* is a name of 1 to 1,024 bytes, any but NUL. A *token* is what etcdlock_mutex_token gave to the
+ * holder; 0 is never one. A token is admitted if it is at least as high as every token admitted before for
+ * the same resource. Tokens of different locks cannot be compared: guard a resource by one lock only.
+ *
+ * There are two guards. The one in memory is for the threads of one process and forgets when it is closed.
+ * The one in a file is for any number of processes of one host, and of any number of handles within a
+ * process; it must lie on a local file system that has locks of open file descriptions (all of Linux's), not
+ * on a network's. Its file grows by the number of resources, not of checks: about 120 bytes and twice the
+ * name for each.
+ *
+ * All functions may be called by any number of threads. Each returns 0 or an error number and leaves errno
+ * alone; etcdlock_fence_error_message says what went wrong. On any error nothing is admitted. None of them is
+ * a cancellation point, and none may be called in a signal handler.
+ *
+ * After fork() a handle belongs to the parent alone: the child gets ETCDLOCK_EFORKED and opens its own. */
+#ifndef ETCDLOCK_FENCE_H
+#define ETCDLOCK_FENCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "etcdlock/error.h"
+#include "etcdlock/export.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct etcdlock_fence etcdlock_fence;
+
+/* The longest name of a resource, in bytes without the NUL. */
+#define ETCDLOCK_FENCE_RESOURCE_MAX 1024
+
+typedef enum etcdlock_fence_durability {
+    /* An admitted token outlives the process, however it ends (SIGKILL included), but not the machine: after
+     * a power failure or a crash of the kernel the newest tokens may be forgotten, or the file may be found
+     * damaged (EBADMSG). No fsync; for resources that a reboot empties as well. */
+    ETCDLOCK_FENCE_PROCESS = 0,
+    /* An admitted token is on the disk, in two places, before the call returns: it outlives a power failure,
+     * as far as the disk does what fdatasync asks of it. A token higher than all before costs two fdatasync
+     * calls; one that equals the highest costs none. */
+    ETCDLOCK_FENCE_DISK = 1,
+} etcdlock_fence_durability;
+
+enum {
+    /* Do not create the file: a store that has gone is then an error (ENOENT) and not an empty store, which
+     * would admit every token. For all but the first start of a resource. */
+    ETCDLOCK_FENCE_EXISTING = 1u << 0,
+};
+
+typedef struct etcdlock_fence_options {
+    size_t size;                          /* sizeof(etcdlock_fence_options), set by the INIT macro */
+    etcdlock_fence_durability durability; /* of this handle's admissions; handles of one file may differ */
+    unsigned flags;                       /* ETCDLOCK_FENCE_EXISTING */
+    unsigned mode;                        /* permissions of a file that is created, less the umask; 0: 0600 */
+    int64_t wait_ms; /* how long a call waits while others keep the resource; 0: 10,000; negative: no limit */
+} etcdlock_fence_options;
+
+#define ETCDLOCK_FENCE_OPTIONS_INIT                                                                          \
+    {                                                                                                        \
+        .size = sizeof(etcdlock_fence_options)                                                               \
+    }
+
+/* Makes a guard in memory, empty. Its calls wait at most 10 s for one another; etcdlock_fence_begin_for sets
+ * another limit. Does not block. On failure *out is set to NULL. Close it with etcdlock_fence_close.
+ * EINVAL: NULL; ENOMEM. */
+ETCDLOCK_API int etcdlock_fence_open_memory(etcdlock_fence **out) ETCDLOCK_CHECK_RESULT;
+
+/* Opens the guard in the file at `path`, and creates it if there is none (not with ETCDLOCK_FENCE_EXISTING):
+ * whole or not at all, also if several processes do it at once. A process killed while creating may leave a
+ * file PATH.new-…, which may be removed. options may be NULL: all defaults. Blocks for the disk. The
+ * descriptor is closed on exec. On failure *out is set to NULL. Close it with etcdlock_fence_close. What is
+ * there but is not a whole store is never replaced: EBADMSG: the file is not a fence file, is cut short, or
+ * is damaged beyond its two copies; ENOTSUP: it was made by a newer version of the library, or the file
+ * system has no locks; ELOOP: path is a symbolic link (its folders may be); ENOENT: no such folder, or with
+ * ETCDLOCK_FENCE_EXISTING no such file; EACCES, EROFS, EISDIR, ENOTDIR, ENOSPC, EDQUOT, EMFILE, EIO, ...:
+ * what the system says of the file (it must be readable and writable); ETIMEDOUT: another process has been
+ * adding a resource for longer than wait_ms; EINVAL: NULL, an empty path, options without a size, an unknown
+ * durability, flag or mode; ENAMETOOLONG; ENOMEM. */
+ETCDLOCK_API int etcdlock_fence_open_file(etcdlock_fence **out, const char *path,
+                                          const etcdlock_fence_options *options) ETCDLOCK_CHECK_RESULT;
+
+/* Admits the token, and remembers it as the handle's durability says, or refuses it.
+ *
+ * A check says that the token was good at one moment of the call. A process that is frozen after the check
+ * and before its write writes all the same when it wakes up, whoever was admitted meanwhile. Where the write
+ * goes to something that this guard is all that protects, use begin and end. A check alone is enough where
+ * what comes after it cannot be late: in the same process as the resource, under the resource's own lock.
+ *
+ * Blocks while another thread or process is between begin and end of this resource, at most wait_ms.
+ * ESTALE: a higher token has been admitted; said at once, without waiting;
+ * ETIMEDOUT: others kept the resource for wait_ms; EDEADLK: this thread is between begin and end of this
+ * resource; EINVAL: NULL, token 0, a name that is empty or too long; EBADMSG: the store is damaged, or has
+ * gone back to an earlier state, as an old copy put over it would; EIDRM: the file was removed, or another
+ * was put in its place, so that others may be using another one: close, find out which file is right, and
+ * open again; ENOSPC, EDQUOT, EIO, ENOLCK, ...: the store could not be written (the token may count as seen
+ * from now on, but was not admitted); ENOMEM; ETCDLOCK_EFORKED. */
+ETCDLOCK_API int etcdlock_fence_check(etcdlock_fence *fence, const char *resource,
+                                      uint64_t token) ETCDLOCK_CHECK_RESULT;
+
+/* Checks as above and, if the token is admitted, keeps everybody else out of this resource until end,
+ * whatever their tokens: other threads, other handles, other processes. So the check and the caller's write
+ * between begin and end are one step. Other resources are not kept.
+ *
+ * The thread that began must end. A process that dies in between sets the resource free, with the token
+ * remembered; what it wrote by then is for the next one to put right. A process that is *frozen* in between
+ * keeps the resource, by design: nobody may write before its late write. Others then get ETIMEDOUT after
+ * wait_ms (begin_for: after ms; negative: no limit; 0: without waiting). Resume or kill that process; for a
+ * guard in a file, `fuser PATH` lists those that have it open.
+ *
+ * Errors as check; EDEADLK: this thread keeps this resource already. Threads that begin several resources in
+ * different orders can wait for each other, until the limit. */
+ETCDLOCK_API int etcdlock_fence_begin(etcdlock_fence *fence, const char *resource,
+                                      uint64_t token) ETCDLOCK_CHECK_RESULT;
+ETCDLOCK_API int etcdlock_fence_begin_for(etcdlock_fence *fence, const char *resource, uint64_t token,
+                                          int64_t ms) ETCDLOCK_CHECK_RESULT;
+
+/* Lets others in again. Does not block. Whatever it returns but EPERM, EINVAL and ETCDLOCK_EFORKED, the
+ * resource is no longer kept by this thread. EPERM: this thread does not keep the resource by this handle;
+ * EIDRM: the file was removed or replaced since begin: those who opened another one were not kept out;
+ * EINVAL: NULL, a refused name; ETCDLOCK_EFORKED. */
+ETCDLOCK_API int etcdlock_fence_end(etcdlock_fence *fence, const char *resource);
+
+/* Writes to *token the highest token seen for the resource, 0 if there was none or since it was reset. Does
+ * not wait for those between begin and end. On failure *token is 0. EINVAL, EBADMSG, EIDRM, EIO, ENOMEM,
+ * ETCDLOCK_EFORKED: as check. */
+ETCDLOCK_API int etcdlock_fence_highest(etcdlock_fence *fence, const char *resource,
+                                        uint64_t *token) ETCDLOCK_CHECK_RESULT;
+
+/* Called for one resource of a guard; resource lives until the function returns. Not 0 ends the walk. It may
+ * not call the guard. */
+typedef int etcdlock_fence_visit(const char *resource, uint64_t token, void *arg);
+
+/* Calls the function for every resource with a token, in the order in which they were first seen, for an
+ * operator who looks at a store. Returns what the function returned if that was not 0. Blocks for the disk;
+ * does not wait for those between begin and end. Errors as highest. */
+ETCDLOCK_API int etcdlock_fence_walk(etcdlock_fence *fence, etcdlock_fence_visit *visit, void *arg);
+
+/* Forgets the highest token of one resource, as durably as the handle's admissions: the next token is
+ * admitted, whatever it is.
+ *
+ * DANGER: a holder that was frozen before can write again after this. It is for an operator and for one case:
+ * etcd was restored from a snapshot in such a way that its revisions went back, so that the tokens of good
+ * holders are refused. Make sure first that every earlier holder is gone. doc/fencing.md has the procedure.
+ *
+ * Waits for those between begin and end, as check does. Errors as check, and ENOENT: the resource was never
+ * seen. */
+ETCDLOCK_API int etcdlock_fence_reset(etcdlock_fence *fence, const char *resource) ETCDLOCK_CHECK_RESULT;
+
+/* Frees the handle; the store and its tokens stay in the file. Does not block. NULL is allowed.
+ * EBUSY: a call of another thread has not returned, or a resource is kept: nothing was done. In a child
+ * process after fork() it frees the child's copy and returns 0. */
+ETCDLOCK_API int etcdlock_fence_close(etcdlock_fence *fence);
+
+/* What the last failed call of this thread to this library was about: what failed, where, and what to do
+ * about it; "" if none failed yet. A successful call leaves it alone, as errno is left. Valid until the next
+ * failing call of this thread. Does not block. */
+ETCDLOCK_API const char *etcdlock_fence_error_message(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
