@@ -41,14 +41,22 @@ LIB_SOURCES     := $(wildcard lib/core/*.c lib/recipes/*.c lib/transport/*.c)
 LIB_OBJECTS     := $(LIB_SOURCES:%.c=$(OUT)/%.o) $(OUT)/$(GEN)/etcd.pb-c.o
 SUPPORT_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(filter-out test/support/clock_shim.c,$(wildcard test/support/*.c)))
 CLOCK_SHIM      := $(OUT)/test/clock_shim.so
+FENCE_OBJECTS   := $(patsubst %.c,$(OUT)/%.o,$(wildcard lib/fence/*.c))
 EXAMPLES        := $(patsubst examples/%.c,$(OUT)/examples/%,$(wildcard examples/*.c))
 tests_of         = $(patsubst %.c,$(OUT)/%,$(wildcard test/$(1)/*.c))
 ALL_TESTS       := $(foreach kind,unit sim live fault bench,$(call tests_of,$(kind)))
 TORTURE         := $(OUT)/test/torture/torture $(OUT)/test/torture/torture_client
 TORTURE_PARTS   := $(filter-out $(addsuffix .o,$(TORTURE)),$(patsubst %.c,$(OUT)/%.o,$(wildcard test/torture/*.c)))
+FENCE_CRASH     := $(OUT)/test/fence/fence_crash
+FENCE_PARTS     := $(filter-out $(FENCE_CRASH).o,$(patsubst %.c,$(OUT)/%.o,$(wildcard test/fence/*.c)))
 LOADER_NAME     := libetcdlock.so.$(SOVERSION)
 STATIC          := $(OUT)/libetcdlock.a
 SHARED          := $(OUT)/libetcdlock.so.$(VERSION)
+# The guard for the resource's side is a library of its own: it needs neither the first one nor gRPC.
+FENCE_LOADER    := libetcdlock-fence.so.$(SOVERSION)
+FENCE_STATIC    := $(OUT)/libetcdlock-fence.a
+FENCE_SHARED    := $(OUT)/libetcdlock-fence.so.$(VERSION)
+FENCE_ALL       := $(FENCE_STATIC) $(OUT)/libetcdlock-fence.so $(OUT)/etcdlock-fence.pc
 
 # ---- how ------------------------------------------------------------------------------------------------
 
@@ -82,7 +90,7 @@ CONFIG_FLAGS_fuzz     := $(if $(FUZZER),-fsanitize=fuzzer-no-link$(comma)address
 CONFIG_FLAGS          := $(CONFIG_FLAGS_$(CONFIG))
 
 .PHONY: all
-all: $(STATIC) $(OUT)/libetcdlock.so $(OUT)/etcdlock.pc $(EXAMPLES) ## the static and the shared library, etcdlock.pc, the examples
+all: $(STATIC) $(OUT)/libetcdlock.so $(OUT)/etcdlock.pc $(FENCE_ALL) $(EXAMPLES) ## the libraries, their .pc files, the examples
 
 $(GEN)/etcd.pb-c.c $(GEN)/etcd.pb-c.h &: lib/transport/etcd.proto
 	@mkdir -p $(GEN)
@@ -111,6 +119,18 @@ $(SHARED): $(LIB_OBJECTS) lib/etcdlock.map
 $(OUT)/libetcdlock.so: $(SHARED)
 	$(Q)ln -sf $(notdir $<) $(OUT)/$(LOADER_NAME) && ln -sf $(LOADER_NAME) $@
 
+$(FENCE_STATIC): $(FENCE_OBJECTS)
+	@echo "  AR      $@"
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(FENCE_SHARED): $(FENCE_OBJECTS) lib/etcdlock-fence.map
+	@echo "  LD      $@"
+	$(Q)$(CC) -shared -Wl,-soname,$(FENCE_LOADER) -Wl,--version-script=lib/etcdlock-fence.map \
+	  $(if $(CONFIG_FLAGS),,-Wl$(comma)--no-undefined) $(ALL_LDFLAGS) -o $@ $(FENCE_OBJECTS)
+
+$(OUT)/libetcdlock-fence.so: $(FENCE_SHARED)
+	$(Q)ln -sf $(notdir $<) $(OUT)/$(FENCE_LOADER) && ln -sf $(FENCE_LOADER) $@
+
 $(OUT)/etcdlock.pc: include/etcdlock/version.h Makefile
 	@mkdir -p $(@D)
 	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(libdir)' 'includedir=$(includedir)' '' \
@@ -118,13 +138,22 @@ $(OUT)/etcdlock.pc: include/etcdlock/version.h Makefile
 	  'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -letcdlock' \
 	  'Libs.private: $(LIBS) -pthread' > $@
 
+$(OUT)/etcdlock-fence.pc: include/etcdlock/version.h Makefile
+	@mkdir -p $(@D)
+	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(libdir)' 'includedir=$(includedir)' '' \
+	  'Name: etcdlock-fence' "Description: guard for resources that are protected by etcdlock's locks" \
+	  'Version: $(VERSION)' 'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -letcdlock-fence' \
+	  'Libs.private: -pthread' > $@
+
 $(OUT)/examples/%: $(OUT)/examples/%.o $(STATIC)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(STATIC) $(LIBS)
 
-$(OUT)/test/%: $(OUT)/test/%.o $(SUPPORT_OBJECTS) $(STATIC)
+$(OUT)/test/%: $(OUT)/test/%.o $(SUPPORT_OBJECTS) $(STATIC) $(FENCE_STATIC)
 	@echo "  LD      $@"
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(SUPPORT_OBJECTS) $(STATIC) $(LIBS) $(TEST_LIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(STATIC) $(FENCE_STATIC) $(LIBS) $(TEST_LIBS)
+
+$(FENCE_CRASH) $(OUT)/test/unit/fence_crash_test: $(FENCE_PARTS)
 
 $(TORTURE): %: %.o $(TORTURE_PARTS) $(SUPPORT_OBJECTS) $(STATIC)
 	@echo "  LD      $@"
@@ -190,6 +219,18 @@ test-live: ## every behaviour of the public headers on real etcd; ETCD=folder ch
 test-fault: ## networks, servers, processes and clocks that fail; not part of `make test`; ETCD=folder as above
 test-install: ## install into an empty folder, compile against it, compare the export list, uninstall
 
+N ?= 10000
+
+.PHONY: test-fence-crash
+test-fence-crash: setup ## the guard in a file under N=n (10,000) SIGKILLs at random points; SEED=n repeats the choices
+	@$(MAKE) --no-print-directory $(FENCE_CRASH)
+	@$(FENCE_CRASH) --kills $(N) $(if $(SEED),--seed $(SEED))
+
+.PHONY: bench-fence
+bench-fence: setup ## what a check of the guard costs, in memory and in a file
+	@$(MAKE) --no-print-directory $(OUT)/test/bench/fence_bench
+	@$(OUT)/test/bench/fence_bench
+
 MINUTES ?= 2
 
 .PHONY: torture
@@ -246,23 +287,28 @@ INSTALL    ?= install
 PUBLIC_HEADERS := $(wildcard include/etcdlock/*.h)
 
 .PHONY: install
-install: $(STATIC) $(OUT)/libetcdlock.so $(OUT)/etcdlock.pc ## into DESTDIR/PREFIX (default /usr/local)
+install: $(STATIC) $(OUT)/libetcdlock.so $(OUT)/etcdlock.pc $(FENCE_ALL) ## into DESTDIR/PREFIX (default /usr/local)
 	$(Q)$(INSTALL) -d $(DESTDIR)$(includedir)/etcdlock $(DESTDIR)$(libdir)/pkgconfig
 	$(Q)$(INSTALL) -m 644 include/etcdlock.h $(DESTDIR)$(includedir)/
 	$(Q)$(INSTALL) -m 644 $(PUBLIC_HEADERS) $(DESTDIR)$(includedir)/etcdlock/
-	$(Q)$(INSTALL) -m 644 $(STATIC) $(DESTDIR)$(libdir)/
-	$(Q)$(INSTALL) -m 755 $(SHARED) $(DESTDIR)$(libdir)/
+	$(Q)$(INSTALL) -m 644 $(STATIC) $(FENCE_STATIC) $(DESTDIR)$(libdir)/
+	$(Q)$(INSTALL) -m 755 $(SHARED) $(FENCE_SHARED) $(DESTDIR)$(libdir)/
 	$(Q)ln -sf libetcdlock.so.$(VERSION) $(DESTDIR)$(libdir)/$(LOADER_NAME)
 	$(Q)ln -sf $(LOADER_NAME) $(DESTDIR)$(libdir)/libetcdlock.so
-	$(Q)$(MAKE) --no-print-directory -B $(OUT)/etcdlock.pc
-	$(Q)$(INSTALL) -m 644 $(OUT)/etcdlock.pc $(DESTDIR)$(libdir)/pkgconfig/
+	$(Q)ln -sf libetcdlock-fence.so.$(VERSION) $(DESTDIR)$(libdir)/$(FENCE_LOADER)
+	$(Q)ln -sf $(FENCE_LOADER) $(DESTDIR)$(libdir)/libetcdlock-fence.so
+	$(Q)$(MAKE) --no-print-directory -B $(OUT)/etcdlock.pc $(OUT)/etcdlock-fence.pc
+	$(Q)$(INSTALL) -m 644 $(OUT)/etcdlock.pc $(OUT)/etcdlock-fence.pc $(DESTDIR)$(libdir)/pkgconfig/
 
 .PHONY: uninstall
 uninstall: ## what install put there
 	$(Q)rm -f $(DESTDIR)$(includedir)/etcdlock.h $(PUBLIC_HEADERS:include/%=$(DESTDIR)$(includedir)/%) \
 	  $(DESTDIR)$(libdir)/libetcdlock.a $(DESTDIR)$(libdir)/libetcdlock.so \
 	  $(DESTDIR)$(libdir)/$(LOADER_NAME) $(DESTDIR)$(libdir)/libetcdlock.so.$(VERSION) \
-	  $(DESTDIR)$(libdir)/pkgconfig/etcdlock.pc
+	  $(DESTDIR)$(libdir)/pkgconfig/etcdlock.pc \
+	  $(DESTDIR)$(libdir)/libetcdlock-fence.a $(DESTDIR)$(libdir)/libetcdlock-fence.so \
+	  $(DESTDIR)$(libdir)/$(FENCE_LOADER) $(DESTDIR)$(libdir)/libetcdlock-fence.so.$(VERSION) \
+	  $(DESTDIR)$(libdir)/pkgconfig/etcdlock-fence.pc
 	$(Q)rmdir $(DESTDIR)$(includedir)/etcdlock 2>/dev/null || true
 
 .PHONY: clean

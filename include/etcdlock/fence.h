@@ -43,11 +43,11 @@ typedef enum etcdlock_fence_durability {
     /* An admitted token outlives the process, however it ends (SIGKILL included), but not the machine: after
      * a power failure or a crash of the kernel the newest tokens may be forgotten, or the file may be found
      * damaged (EBADMSG). No fsync; for resources that a reboot empties as well. */
-    ETCDLOCK_FENCE_PROCESS = 0,
+    ETCDLOCK_FENCE_PROCESS = 1,
     /* An admitted token is on the disk, in two places, before the call returns: it outlives a power failure,
      * as far as the disk does what fdatasync asks of it. A token higher than all before costs two fdatasync
      * calls; one that equals the highest costs none. */
-    ETCDLOCK_FENCE_DISK = 1,
+    ETCDLOCK_FENCE_DISK = 2,
 } etcdlock_fence_durability;
 
 enum {
