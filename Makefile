@@ -153,7 +153,7 @@ $(OUT)/test/%: $(OUT)/test/%.o $(SUPPORT_OBJECTS) $(STATIC) $(FENCE_STATIC)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(STATIC) $(FENCE_STATIC) $(LIBS) $(TEST_LIBS)
 
-$(FENCE_CRASH) $(OUT)/test/unit/fence_crash_test: $(FENCE_PARTS)
+$(FENCE_CRASH) $(filter $(OUT)/test/unit/fence_%,$(call tests_of,unit)): $(FENCE_PARTS)
 
 $(TORTURE): %: %.o $(TORTURE_PARTS) $(SUPPORT_OBJECTS) $(STATIC)
 	@echo "  LD      $@"

@@ -22,8 +22,7 @@ static int fail_read(const el_fence_file *file, int error)
     return el_fence_fail_file(error, file->path, "read it");
 }
 
-/* ---- the header ------------------------------------------------------------------------------------------
- */
+/* ---- the header ---------------------------------------------------------------------------------------- */
 
 static int fail_header(const el_fence_file *file)
 {
@@ -75,8 +74,7 @@ static int settle_durability(el_fence_file *file, const el_fence_cell *header, u
         file->path, file->to_disk ? "DISK" : "PROCESS", file->to_disk ? "PROCESS" : "DISK");
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------
- */
+/* ---- reading ------------------------------------------------------------------------------------------- */
 
 static uint64_t next_pair(uint64_t offset)
 {
@@ -163,8 +161,7 @@ int el_fence_catalogue_read(el_fence_file *file, uint32_t wanted, el_fence_found
     return 0;
 }
 
-/* ---- adding ----------------------------------------------------------------------------------------------
- */
+/* ---- adding -------------------------------------------------------------------------------------------- */
 
 /* The first cell of a pair: both pages are filled at once, so that no later write of theirs finds the disk
  * full. */

@@ -48,8 +48,7 @@ size_t el_fence_name_size(const char *resource)
     return 0;
 }
 
-/* ---- the resources in the file ---------------------------------------------------------------------------
- */
+/* ---- the resources in the file ------------------------------------------------------------------------- */
 
 static int fail_locks(const el_fence_file *file, int error)
 {
@@ -135,8 +134,7 @@ int el_fence_find(el_fence_call *call, const char *name, size_t size, bool may_a
     return 0;
 }
 
-/* ---- going in and out ------------------------------------------------------------------------------------
- */
+/* ---- going in and out ---------------------------------------------------------------------------------- */
 
 /* Without the mutex, but with the resource's turn or none. What cannot be read now is found out inside. */
 static bool is_stale_in_file(void *arg)
