@@ -135,9 +135,9 @@ void disk_model_die_after(long bytes)
     disk.life = bytes;
 }
 
-void disk_model_fail_sync(void)
+void disk_model_fail_sync(bool fails)
 {
-    disk.sync_fails = true;
+    disk.sync_fails = fails;
 }
 
 void disk_model_cut_power(void)

@@ -15,9 +15,9 @@ void disk_model_stop(void);
 /* After so many bytes more, the process is as good as dead: its writes are cut off there and all later ones,
  * and syncs, fail. Negative: it lives. */
 void disk_model_die_after(long bytes);
-/* The next sync fails: some of what was on its way is lost, though the cache goes on to show it and does not
- * take it for unwritten any more. */
-void disk_model_fail_sync(void);
+/* True: the next sync fails: some of what was on its way is lost, though the cache goes on to show it and
+ * does not take it for unwritten any more. */
+void disk_model_fail_sync(bool fails);
 
 /* Makes the file what a power cut leaves: all that was synced; of the rest, of each sector nothing or all or,
  * for one, a beginning. Nobody may have the file open. */
