@@ -3,7 +3,7 @@
  * over.
  *
  * This header belongs to a small library of its own, libetcdlock-fence (pkg-config etcdlock-fence), which
- * needs nothing but the C library: a resource is no client of etcd. Of error.h it uses the numbers only.
+ * needs nothing but the C library: a resource is no client of etcd. Of error.h it uses numbers only.
  * doc/fencing.md says which guard fits which resource.
  *
  * A *resource* is a name of 1 to 1,024 bytes, any but NUL. A *token* is what etcdlock_mutex_token gave to the
@@ -11,10 +11,9 @@
  * the same resource. Tokens of different locks cannot be compared: guard a resource by one lock only.
  *
  * There are two guards. The one in memory is for the threads of one process and forgets when it is closed.
- * The one in a file is for any number of processes of one host, and of any number of handles within a
- * process; it must lie on a local file system that has locks of open file descriptions (all of Linux's), not
- * on a network's. Its file grows by the number of resources, not of checks: about 120 bytes and twice the
- * name for each.
+ * The one in a file is for any number of processes of one host, and any number of handles in each; the file
+ * must be on a local file system. It grows with the number of resources, not of checks: by about 60 bytes and
+ * twice the name for each. A name that was used once stays, in the file and in the memory of each handle.
  *
  * All functions may be called by any number of threads. Each returns 0 or an error number and leaves errno
  * alone; etcdlock_fence_error_message says what went wrong. On any error nothing is admitted. None of them is
@@ -42,11 +41,11 @@ typedef struct etcdlock_fence etcdlock_fence;
 typedef enum etcdlock_fence_durability {
     /* An admitted token outlives the process, however it ends (SIGKILL included), but not the machine: after
      * a power failure or a crash of the kernel the newest tokens may be forgotten, or the file may be found
-     * damaged (EBADMSG). No fsync; for resources that a reboot empties as well. */
+     * damaged (EBADMSG). No fsync. For resources that a reboot empties as well. */
     ETCDLOCK_FENCE_PROCESS = 1,
-    /* An admitted token is on the disk, in two places, before the call returns: it outlives a power failure,
-     * as far as the disk does what fdatasync asks of it. A token higher than all before costs two fdatasync
-     * calls; one that equals the highest costs none. */
+    /* An admitted token is on the disk before the call returns: it outlives a power failure too, as far as
+     * the disk does what fdatasync asks of it and leaves no sector half-written. A token higher than all
+     * before costs one fdatasync; one that equals the highest costs none. */
     ETCDLOCK_FENCE_DISK = 2,
 } etcdlock_fence_durability;
 
@@ -58,7 +57,7 @@ enum {
 
 typedef struct etcdlock_fence_options {
     size_t size;                          /* sizeof(etcdlock_fence_options), set by the INIT macro */
-    etcdlock_fence_durability durability; /* of this handle's admissions; handles of one file may differ */
+    etcdlock_fence_durability durability; /* 0: what the file was made with; DISK for a new file */
     unsigned flags;                       /* ETCDLOCK_FENCE_EXISTING */
     unsigned mode;                        /* permissions of a file that is created, less the umask; 0: 0600 */
     int64_t wait_ms; /* how long a call waits while others keep the resource; 0: 10,000; negative: no limit */
@@ -76,33 +75,40 @@ ETCDLOCK_API int etcdlock_fence_open_memory(etcdlock_fence **out) ETCDLOCK_CHECK
 
 /* Opens the guard in the file at `path`, and creates it if there is none (not with ETCDLOCK_FENCE_EXISTING):
  * whole or not at all, also if several processes do it at once. A process killed while creating may leave a
- * file PATH.new-…, which may be removed. options may be NULL: all defaults. Blocks for the disk. The
- * descriptor is closed on exec. On failure *out is set to NULL. Close it with etcdlock_fence_close. What is
- * there but is not a whole store is never replaced: EBADMSG: the file is not a fence file, is cut short, or
- * is damaged beyond its two copies; ENOTSUP: it was made by a newer version of the library, or the file
- * system has no locks; ELOOP: path is a symbolic link (its folders may be); ENOENT: no such folder, or with
- * ETCDLOCK_FENCE_EXISTING no such file; EACCES, EROFS, EISDIR, ENOTDIR, ENOSPC, EDQUOT, EMFILE, EIO, ...:
- * what the system says of the file (it must be readable and writable); ETIMEDOUT: another process has been
- * adding a resource for longer than wait_ms; EINVAL: NULL, an empty path, options without a size, an unknown
- * durability, flag or mode; ENAMETOOLONG; ENOMEM. */
+ * file PATH.new-…, which may be removed. options may be NULL: all defaults. Blocks for the disk, and while
+ * another process adds a resource. The descriptors are closed on exec. On failure *out is set to NULL. Close
+ * it with etcdlock_fence_close.
+ *
+ * What is there but is not a whole store is never replaced:
+ *
+ * EBADMSG: the file is not a fence file, is empty, cut short, or damaged in both of its copies; ENOTSUP: it
+ * was made by a newer version of the library, or the file system has no locks of open file descriptions;
+ * EINVAL: NULL, an empty path, options of unknown size, an unknown durability, flag or mode, or another
+ * durability than the file was made with; ELOOP: path is a symbolic link (its folders may be); ENOENT: no
+ * such folder, or with ETCDLOCK_FENCE_EXISTING no such file; EACCES, EROFS, EISDIR, ENOTDIR, ENOSPC, EDQUOT,
+ * EMFILE, EIO, ...: what the system says of the file, which must be readable and writable; ETIMEDOUT: another
+ * process has been adding a resource for longer than wait_ms; ENAMETOOLONG (21 bytes are added to its name
+ * while it is made); ENOMEM. */
 ETCDLOCK_API int etcdlock_fence_open_file(etcdlock_fence **out, const char *path,
                                           const etcdlock_fence_options *options) ETCDLOCK_CHECK_RESULT;
 
-/* Admits the token, and remembers it as the handle's durability says, or refuses it.
+/* Admits the token, and remembers it as the guard's durability says, or refuses it.
  *
  * A check says that the token was good at one moment of the call. A process that is frozen after the check
- * and before its write writes all the same when it wakes up, whoever was admitted meanwhile. Where the write
- * goes to something that this guard is all that protects, use begin and end. A check alone is enough where
- * what comes after it cannot be late: in the same process as the resource, under the resource's own lock.
+ * and before its write writes all the same when it wakes up, whoever was admitted meanwhile. Where nothing
+ * else protects the write, use begin and end. A check is enough where what comes after it cannot be late:
+ * within the same critical section or transaction of the resource itself.
  *
- * Blocks while another thread or process is between begin and end of this resource, at most wait_ms.
- * ESTALE: a higher token has been admitted; said at once, without waiting;
- * ETIMEDOUT: others kept the resource for wait_ms; EDEADLK: this thread is between begin and end of this
- * resource; EINVAL: NULL, token 0, a name that is empty or too long; EBADMSG: the store is damaged, or has
- * gone back to an earlier state, as an old copy put over it would; EIDRM: the file was removed, or another
- * was put in its place, so that others may be using another one: close, find out which file is right, and
- * open again; ENOSPC, EDQUOT, EIO, ENOLCK, ...: the store could not be written (the token may count as seen
- * from now on, but was not admitted); ENOMEM; ETCDLOCK_EFORKED. */
+ * Blocks while another thread, handle or process is between begin and end of this resource, at most wait_ms.
+ *
+ * ESTALE: a higher token has been admitted; said without waiting;
+ * ETIMEDOUT: others kept the resource for wait_ms; or, for a new resource, the list of them;
+ * EDEADLK: this thread is between begin and end of this resource by this handle;
+ * EINVAL: NULL, token 0, a name that is empty or too long;
+ * EBADMSG: the store is damaged in both copies, or has gone back to an earlier state, as an old copy put over
+ * it would; EIDRM: the file was removed, or another was put in its place, so that others may be using that
+ * one: close, find out which file is right, and open again; ENOSPC, EDQUOT, EIO, ENOLCK, ...: the store could
+ * not be read or written. The token was not admitted, but may count as seen; ENOMEM; ETCDLOCK_EFORKED. */
 ETCDLOCK_API int etcdlock_fence_check(etcdlock_fence *fence, const char *resource,
                                       uint64_t token) ETCDLOCK_CHECK_RESULT;
 
@@ -111,41 +117,44 @@ ETCDLOCK_API int etcdlock_fence_check(etcdlock_fence *fence, const char *resourc
  * between begin and end are one step. Other resources are not kept.
  *
  * The thread that began must end. A process that dies in between sets the resource free, with the token
- * remembered; what it wrote by then is for the next one to put right. A process that is *frozen* in between
- * keeps the resource, by design: nobody may write before its late write. Others then get ETIMEDOUT after
- * wait_ms (begin_for: after ms; negative: no limit; 0: without waiting). Resume or kill that process; for a
- * guard in a file, `fuser PATH` lists those that have it open.
+ * remembered; what it had written by then is for the next one to put right. A process that is *frozen* in
+ * between keeps the resource, by design: nobody may write before its late write. Others then get ETIMEDOUT
+ * after wait_ms (begin_for: after ms; negative: no limit; 0: without waiting). Resume or kill that process;
+ * `fuser PATH` lists those that have the file open.
  *
  * Errors as check; EDEADLK: this thread keeps this resource already. Threads that begin several resources in
- * different orders can wait for each other, until the limit. */
+ * different orders, or one resource by two handles, can wait for each other, until the limit. */
 ETCDLOCK_API int etcdlock_fence_begin(etcdlock_fence *fence, const char *resource,
                                       uint64_t token) ETCDLOCK_CHECK_RESULT;
 ETCDLOCK_API int etcdlock_fence_begin_for(etcdlock_fence *fence, const char *resource, uint64_t token,
                                           int64_t ms) ETCDLOCK_CHECK_RESULT;
 
 /* Lets others in again. Does not block. Whatever it returns but EPERM, EINVAL and ETCDLOCK_EFORKED, the
- * resource is no longer kept by this thread. EPERM: this thread does not keep the resource by this handle;
- * EIDRM: the file was removed or replaced since begin: those who opened another one were not kept out;
- * EINVAL: NULL, a refused name; ETCDLOCK_EFORKED. */
+ * resource is no longer kept by this thread.
+ *
+ * EPERM: this thread does not keep the resource by this handle; EIDRM: the file was removed or replaced since
+ * begin: those who opened another one were not kept out; EINVAL: NULL, a refused name; ETCDLOCK_EFORKED. */
 ETCDLOCK_API int etcdlock_fence_end(etcdlock_fence *fence, const char *resource);
 
 /* Writes to *token the highest token seen for the resource, 0 if there was none or since it was reset. Does
- * not wait for those between begin and end. On failure *token is 0. EINVAL, EBADMSG, EIDRM, EIO, ENOMEM,
- * ETCDLOCK_EFORKED: as check. */
+ * not wait for those between begin and end. On failure *token is 0.
+ *
+ * EINVAL, EBADMSG, EIDRM, EIO, ENOMEM, ETCDLOCK_EFORKED: as check; ETIMEDOUT: the resource is not known to
+ * this handle, and another process has been adding one for wait_ms. */
 ETCDLOCK_API int etcdlock_fence_highest(etcdlock_fence *fence, const char *resource,
                                         uint64_t *token) ETCDLOCK_CHECK_RESULT;
 
-/* Called for one resource of a guard; resource lives until the function returns. Not 0 ends the walk. It may
- * not call the guard. */
+/* Called for one resource of a guard, with no lock held: it may call the guard, but not close it. resource
+ * lives until the function returns. Not 0 ends the walk. */
 typedef int etcdlock_fence_visit(const char *resource, uint64_t token, void *arg);
 
 /* Calls the function for every resource with a token, in the order in which they were first seen, for an
- * operator who looks at a store. Returns what the function returned if that was not 0. Blocks for the disk;
+ * operator who looks at a store. Returns what the function returned, if that was not 0. Blocks for the disk;
  * does not wait for those between begin and end. Errors as highest. */
 ETCDLOCK_API int etcdlock_fence_walk(etcdlock_fence *fence, etcdlock_fence_visit *visit, void *arg);
 
-/* Forgets the highest token of one resource, as durably as the handle's admissions: the next token is
- * admitted, whatever it is.
+/* Forgets the highest token of one resource, as durably as tokens are remembered: the next token is admitted,
+ * whatever it is.
  *
  * DANGER: a holder that was frozen before can write again after this. It is for an operator and for one case:
  * etcd was restored from a snapshot in such a way that its revisions went back, so that the tokens of good

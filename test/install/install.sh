@@ -43,8 +43,27 @@ C
     sed -i 's/= ETCDLOCK_CLIENT_OPTIONS_INIT/{}; options.size = sizeof options/' "$dir/program.cc"
 }
 
+# The guard for the resource's side, which must come without etcd, gRPC and the first library.
+write_fence_program() {
+    cat >"$dir/fence.c" <<'C'
+#include <errno.h>
+#include <etcdlock/fence.h>
+int main(int argc, char **argv)
+{
+    etcdlock_fence_options options = ETCDLOCK_FENCE_OPTIONS_INIT;
+    etcdlock_fence *fence;
+    if (argc != 2 || etcdlock_fence_open_file(&fence, argv[1], &options)) return 1;
+    if (etcdlock_fence_check(fence, "r", 57) || etcdlock_fence_check(fence, "r", 41) != ESTALE) return 2;
+    return etcdlock_fence_close(fence);
+}
+C
+    cp "$dir/fence.c" "$dir/fence.cc"
+    sed -i 's/= ETCDLOCK_FENCE_OPTIONS_INIT/{}; options.size = sizeof options/' "$dir/fence.cc"
+}
+
+# compile COMPILER SOURCE PROGRAM [PACKAGE]
 # shellcheck disable=SC2046  # pkg-config prints several words
-compile() { "$1" -Wall -Wextra -Werror "$2" -o "$3" $(pkg-config --cflags --libs etcdlock) "-Wl,-rpath,$prefix/lib"; }
+compile() { "$1" -Wall -Wextra -Werror "$2" -o "$3" $(pkg-config --cflags --libs "${4:-etcdlock}") "-Wl,-rpath,$prefix/lib"; }
 
 # shellcheck disable=SC2046
 compile_static() {
@@ -52,16 +71,29 @@ compile_static() {
         -lgrpc -lgpr -lprotobuf-c -lcjson -lcrypto -pthread
 }
 
-exported() { nm -D --defined-only "$prefix/lib/libetcdlock.so" | awk '$2 == "T" || $2 == "D" || $2 == "B" || $2 == "R" {sub(/@.*/, "", $3); print $3}' | sort; }
+# shellcheck disable=SC2046
+compile_fence_static() {
+    gcc -Wall -Werror "$dir/fence.c" -o "$dir/fence-static" $(pkg-config --cflags etcdlock-fence) "$prefix/lib/libetcdlock-fence.a" -pthread
+}
 
-declared() { cat include/etcdlock/*.h | tr '\n' ' ' | grep -oE 'ETCDLOCK_API [^;(]*\(' | grep -oE 'etcdlock_[a-z0-9_]+ *\(' | tr -d ' (' | sort -u; }
+# exported LIBRARY
+exported() { nm -D --defined-only "$prefix/lib/$1.so" | awk '$2 == "T" || $2 == "D" || $2 == "B" || $2 == "R" {sub(/@.*/, "", $3); print $3}' | sort; }
 
-same_symbols() { diff <(declared) <(exported); }
+# declared HEADER...
+declared() { cat "$@" | tr '\n' ' ' | grep -oE 'ETCDLOCK_API [^;(]*\(' | grep -oE 'etcdlock_[a-z0-9_]+ *\(' | tr -d ' (' | sort -u; }
+
+headers_of_locks() { find include/etcdlock -name '*.h' ! -name fence.h; }
+# shellcheck disable=SC2046
+same_symbols() { diff <(declared $(headers_of_locks)) <(exported libetcdlock); }
+same_fence_symbols() { diff <(declared include/etcdlock/fence.h) <(exported libetcdlock-fence); }
 prints_version() { [ "$("$1")" = "$(pkg-config --modversion etcdlock)" ]; }
-has_soname() { readelf -d "$prefix/lib/libetcdlock.so" | grep -q 'SONAME.*libetcdlock\.so\.[0-9]*\]'; }
+# has_soname LIBRARY
+has_soname() { readelf -d "$prefix/lib/$1.so" | grep -q "SONAME.*$1\\.so\\.[0-9]*\\]"; }
+needs_libc_only() { ! readelf -d "$prefix/lib/libetcdlock-fence.so" | grep NEEDED | grep -vE 'libc\.so|ld-linux'; }
 is_empty() { [ -z "$(find "$prefix" ! -type d)" ] && [ ! -d "$prefix/include/etcdlock" ]; }
 
 write_program
+write_fence_program
 check "make install" quiet_make install
 check "a C program links with the shared library" compile gcc "$dir/program.c" "$dir/shared"
 check "it runs" prints_version "$dir/shared"
@@ -69,8 +101,17 @@ check "a C++ program compiles" compile g++ "$dir/program.cc" "$dir/cplusplus"
 check "it runs" prints_version "$dir/cplusplus"
 check "a C program links with the static library" compile_static
 check "it runs" prints_version "$dir/static"
-check "the shared library has a SONAME" has_soname
+check "the shared library has a SONAME" has_soname libetcdlock
 check "it exports what the headers declare, and nothing else" same_symbols
+check "a C program links with the guard alone" compile gcc "$dir/fence.c" "$dir/fence" etcdlock-fence
+check "it runs" "$dir/fence" "$dir/store"
+check "a C++ program compiles with the guard" compile g++ "$dir/fence.cc" "$dir/fence-cplusplus" etcdlock-fence
+check "it runs, on the same file" "$dir/fence-cplusplus" "$dir/store"
+check "a C program links with the static guard" compile_fence_static
+check "it runs, on the same file" "$dir/fence-static" "$dir/store"
+check "the guard's library has a SONAME" has_soname libetcdlock-fence
+check "it needs the C library and nothing else" needs_libc_only
+check "it exports what its header declares, and nothing else" same_fence_symbols
 check "make uninstall" quiet_make uninstall
 check "nothing is left" is_empty
 exit $failed
