@@ -13,15 +13,18 @@ enum {
     ALL_MODES = 0777,
 };
 
-static int make(etcdlock_fence **out)
+/* NULL, with a message: no memory. */
+static etcdlock_fence *make(void)
 {
     etcdlock_fence *fence = calloc(1, sizeof(*fence));
-    if (!fence) return el_fence_fail(ENOMEM, "no memory for a fence");
+    if (!fence) {
+        el_fence_fail(ENOMEM, "no memory for a fence");
+        return NULL;
+    }
     fence->generation = el_fence_generation();
     fence->wait_ms = DEFAULT_WAIT_MS;
     pthread_mutex_init(&fence->mutex, NULL);
-    *out = fence;
-    return 0;
+    return fence;
 }
 
 static void destroy(etcdlock_fence *fence)
@@ -35,8 +38,8 @@ static void destroy(etcdlock_fence *fence)
 int etcdlock_fence_open_memory(etcdlock_fence **out)
 {
     if (!out) return el_fence_fail(EINVAL, "no place for the fence was given");
-    *out = NULL;
-    return make(out);
+    *out = make();
+    return *out ? 0 : ENOMEM;
 }
 
 /* Reads the options of a caller that may know fewer fields than we do. */
@@ -76,9 +79,9 @@ int etcdlock_fence_open_file(etcdlock_fence **out, const char *path, const etcdl
     if (!path || !*path) return el_fence_fail(EINVAL, "no path of a fence file was given");
     etcdlock_fence_options said;
     int error = read_options(&said, options);
-    etcdlock_fence *fence = NULL;
-    if (!error) error = make(&fence);
     if (error) return error;
+    etcdlock_fence *fence = make();
+    if (!fence) return ENOMEM;
     if (said.wait_ms) fence->wait_ms = said.wait_ms;
     int cancel_state;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);

@@ -65,8 +65,8 @@ int el_fence_file_open(el_fence_file *file, const char *path, const etcdlock_fen
     memset(file, 0, sizeof(*file));
     file->fd = file->folder = -1;
     file->path = strdup(path);
-    int error = file->path ? 0 : el_fence_fail(ENOMEM, "no memory for a fence file");
-    if (!error) error = open_folder(file);
+    if (!file->path) return el_fence_fail(ENOMEM, "no memory for a fence file");
+    int error = open_folder(file);
     if (!error) error = open_or_create(file, options);
     if (!error) error = identify(file);
     el_fence_descendants_watch(file);

@@ -58,7 +58,7 @@ int etcdlock_fence_walk(etcdlock_fence *fence, etcdlock_fence_visit *visit, void
     el_fence_call call;
     int error = el_fence_call_begin(&call, fence, fence ? fence->wait_ms : 0);
     if (error) return error;
-    if (fence->is_in_file) error = el_fence_refresh(&call, 0);
+    if (call.fence->is_in_file) error = el_fence_refresh(&call, 0);
     if (!error) error = walk(&call, visit, arg);
     return el_fence_call_end(&call, error);
 }
