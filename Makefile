@@ -42,9 +42,9 @@ LIB_OBJECTS     := $(LIB_SOURCES:%.c=$(OUT)/%.o) $(OUT)/$(GEN)/etcd.pb-c.o
 SUPPORT_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(filter-out test/support/clock_shim.c,$(wildcard test/support/*.c)))
 CLOCK_SHIM      := $(OUT)/test/clock_shim.so
 FENCE_OBJECTS   := $(patsubst %.c,$(OUT)/%.o,$(wildcard lib/fence/*.c))
-EXAMPLES        := $(patsubst examples/%.c,$(OUT)/examples/%,$(wildcard examples/*.c))
+FILE_EXAMPLES   := $(patsubst examples/%.c,$(OUT)/examples/%,$(wildcard examples/*.c))
 tests_of         = $(patsubst %.c,$(OUT)/%,$(wildcard test/$(1)/*.c))
-ALL_TESTS       := $(foreach kind,unit sim live fault bench,$(call tests_of,$(kind)))
+ALL_TESTS       := $(foreach kind,unit sim live fault proof bench,$(call tests_of,$(kind)))
 TORTURE         := $(OUT)/test/torture/torture $(OUT)/test/torture/torture_client
 TORTURE_PARTS   := $(filter-out $(addsuffix .o,$(TORTURE)),$(patsubst %.c,$(OUT)/%.o,$(wildcard test/torture/*.c)))
 FENCE_CRASH     := $(OUT)/test/fence/fence_crash
@@ -57,6 +57,15 @@ FENCE_LOADER    := libetcdlock-fence.so.$(SOVERSION)
 FENCE_STATIC    := $(OUT)/libetcdlock-fence.a
 FENCE_SHARED    := $(OUT)/libetcdlock-fence.so.$(VERSION)
 FENCE_ALL       := $(FENCE_STATIC) $(OUT)/libetcdlock-fence.so $(OUT)/etcdlock-fence.pc
+
+# An example that is a folder: sources_NAME where it is not one program of all its files; packages_NAME what it wants
+# besides the library, as pkg-config and Debian name it. Where such a package is missing the example is left out.
+FOLDER_EXAMPLES := $(notdir $(patsubst %/,%,$(sort $(dir $(wildcard examples/*/*.c))))) jobs_postgres
+sources_jobs           := worker.c table_sqlite.c fence_sqlite.c
+packages_jobs          := sqlite3 libsqlite3-dev
+sources_jobs_postgres  := worker.c table_postgres.c fence_postgres.c
+packages_jobs_postgres := libpq libpq-dev
+folder_of_jobs_postgres := jobs
 
 # ---- how ------------------------------------------------------------------------------------------------
 
@@ -89,8 +98,13 @@ CONFIG_FLAGS_fuzz     := $(if $(FUZZER),-fsanitize=fuzzer-no-link$(comma)address
                            -fsanitize=address) -fno-omit-frame-pointer
 CONFIG_FLAGS          := $(CONFIG_FLAGS_$(CONFIG))
 
+PRESENT_EXAMPLES := $(foreach name,$(FOLDER_EXAMPLES),$(if $(packages_$(name)),$(shell \
+                      $(PKG_CONFIG) --exists $(firstword $(packages_$(name))) 2>/dev/null && echo $(name)),$(name)))
+ABSENT_EXAMPLES  := $(filter-out $(PRESENT_EXAMPLES),$(FOLDER_EXAMPLES))
+EXAMPLES         := $(FILE_EXAMPLES) $(addprefix $(OUT)/examples/,$(PRESENT_EXAMPLES))
+
 .PHONY: all
-all: $(STATIC) $(OUT)/libetcdlock.so $(OUT)/etcdlock.pc $(FENCE_ALL) $(EXAMPLES) ## the libraries, their .pc files, the examples
+all: $(STATIC) $(OUT)/libetcdlock.so $(OUT)/etcdlock.pc $(FENCE_ALL) $(EXAMPLES) absent-examples ## the libraries, their .pc files, the examples
 
 $(GEN)/etcd.pb-c.c $(GEN)/etcd.pb-c.h &: lib/transport/etcd.proto
 	@mkdir -p $(GEN)
@@ -145,9 +159,34 @@ $(OUT)/etcdlock-fence.pc: include/etcdlock/version.h Makefile
 	  'Version: $(VERSION)' 'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -letcdlock-fence' \
 	  'Libs.private: -pthread' > $@
 
-$(OUT)/examples/%: $(OUT)/examples/%.o $(STATIC)
+# The objects of a folder lie apart, since its program has the folder's name.
+$(OUT)/parts/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  CC      $<"
+	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(EXAMPLE_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(FILE_EXAMPLES): $(OUT)/examples/%: $(OUT)/examples/%.o $(STATIC)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(STATIC) $(LIBS)
+
+# example_words NAME --cflags|--libs: what pkg-config says of its package
+example_words = $(if $(packages_$(1)),$(shell $(PKG_CONFIG) $(2) $(firstword $(packages_$(1)))))
+
+# folder_example NAME FOLDER
+define folder_example
+$(OUT)/examples/$(1): EXAMPLE_CFLAGS := $(call example_words,$(1),--cflags)
+$(OUT)/examples/$(1): EXAMPLE_LIBS := $(call example_words,$(1),--libs)
+$(OUT)/examples/$(1): $(patsubst %.c,$(OUT)/parts/%.o,$(or $(addprefix examples/$(2)/,$(sources_$(1))),$(wildcard examples/$(2)/*.c)))
+endef
+$(foreach name,$(PRESENT_EXAMPLES),$(eval $(call folder_example,$(name),$(or $(folder_of_$(name)),$(name)))))
+
+$(addprefix $(OUT)/examples/,$(PRESENT_EXAMPLES)): $(STATIC) $(FENCE_STATIC)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(STATIC) $(FENCE_STATIC) $(LIBS) $(EXAMPLE_LIBS)
+
+.PHONY: absent-examples
+absent-examples:
+	@$(foreach name,$(ABSENT_EXAMPLES),echo "  ABSENT  examples/$(name): the package $(lastword $(packages_$(name))) is not installed";)
 
 $(OUT)/test/%: $(OUT)/test/%.o $(SUPPORT_OBJECTS) $(STATIC) $(FENCE_STATIC)
 	@echo "  LD      $@"
@@ -211,12 +250,13 @@ test-$(1): setup
 run-test-$(1): all $(call tests_of,$(1))
 	@CONFIG=$(CONFIG) OUT=$(OUT) scripts/run-tests.sh $(1)
 endef
-$(foreach kind,unit sim live fault install,$(eval $(call kind_target,$(kind))))
+$(foreach kind,unit sim live fault proof install,$(eval $(call kind_target,$(kind))))
 # What each of these does, for `make help`:
 test-unit: ## the pure parts
 test-sim: ## the simulator's seeds; SEED=n replays one, SEEDS=n runs so many, FIRST=n starts there
 test-live: ## every behaviour of the public headers on real etcd; ETCD=folder chooses the binaries
 test-fault: ## networks, servers, processes and clocks that fail; not part of `make test`; ETCD=folder as above
+test-proof: ## holders frozen in the middle of the examples: their late writes are refused; on one member and on three
 test-install: ## install into an empty folder, compile against it, compare the export list, uninstall
 
 N ?= 10000
