@@ -231,12 +231,17 @@ demo: setup ## a cluster of three, workers on one lock, one killed, one frozen, 
 	@$(MAKE) --no-print-directory all
 	@BUILD=$(OUT) scripts/demo.sh
 
+.PHONY: setup-proof
+setup-proof:
+	@CONFIG=$(CONFIG) scripts/setup.sh --proof
+
 .PHONY: test
-test: setup ## all tests: unit, simulator, live on real etcd, the installation
+test: ## all tests: unit, simulator, live on real etcd, the proofs of the examples, the installation
+	@CONFIG=$(CONFIG) scripts/setup.sh $(if $(filter proof,$(TEST_KINDS)),--proof)
 	@$(MAKE) --no-print-directory run-all-tests
 
 # ThreadSanitizer cannot see into gRPC, which is not built with it: it gets the tests that run on the simulator.
-TEST_KINDS := unit sim $(if $(filter tsan,$(CONFIG)),,live $(if $(filter release,$(CONFIG)),install))
+TEST_KINDS := unit sim $(if $(filter tsan,$(CONFIG)),,live $(if $(filter release,$(CONFIG)),proof install))
 
 .PHONY: run-all-tests
 run-all-tests: all $(foreach kind,$(TEST_KINDS),$(call tests_of,$(kind)))
@@ -244,7 +249,7 @@ run-all-tests: all $(foreach kind,$(TEST_KINDS),$(call tests_of,$(kind)))
 
 define kind_target
 .PHONY: test-$(1)
-test-$(1): setup
+test-$(1): setup$(if $(filter proof,$(1)),-proof)
 	@$$(MAKE) --no-print-directory run-test-$(1)
 .PHONY: run-test-$(1)
 run-test-$(1): all $(call tests_of,$(1))

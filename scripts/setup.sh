@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # setup.sh: finds what this machine lacks for building libetcdlock, its demo and its tests, and installs it.
 #
-#   setup.sh [--lint] [--fuzz]     --lint: the tools of `make lint` as well; --fuzz: those of `make fuzz`
+#   setup.sh [--proof] [--lint] [--fuzz]     what `make test` wants beyond the build: the databases of the examples;
+#                                            the tools of `make lint`; those of `make fuzz`
 #
 # Installs with apt-get, dnf or apk, through sudo when not root. It never asks where there is no terminal. What it
 # cannot install it lists, and exits with 1. Where nothing is missing it says nothing and takes milliseconds.
@@ -16,7 +17,7 @@ PATH=$PATH:/usr/sbin:/sbin:/usr/local/sbin # where ip may be for people who are 
 INCLUDE_FOLDERS=(/usr/include /usr/include/*-linux-* /usr/local/include)
 LIBRARY_FOLDERS=(/usr/lib/*-linux-* /usr/lib64 /usr/lib /usr/local/lib /usr/local/lib64)
 ITEMS=() PURPOSES=() APT=() DNF=() APK=()
-HUSHED=0 NEW_ETCD=0
+HUSHED=0 NEW_SERVICES=()
 
 # ---- what is missing --------------------------------------------------------------------------------------------
 
@@ -80,6 +81,22 @@ find_missing() {
     [ "${CONFIG:-}" != valgrind ] || want_program valgrind "CONFIG=valgrind" valgrind valgrind valgrind
 }
 
+# On Debian the programs of the server are in a folder of their own, which is in nobody's PATH.
+want_postgres() {
+    if have initdb && have postgres; then return; fi
+    [ -z "$(find /usr/lib/postgresql/*/bin /usr/libexec/postgresql*/ -maxdepth 1 -name initdb 2>/dev/null)" ] || return 0
+    want postgres "the jobs example on a real server" postgresql postgresql-server postgresql
+}
+
+find_missing_proof() {
+    want_library sqlite3.h sqlite3 sqlite3 "the jobs example" libsqlite3-dev sqlite-devel sqlite-dev
+    want_program sqlite3 "the proof of the jobs example" sqlite3 sqlite sqlite
+    want_library postgresql/libpq-fe.h pq libpq "the jobs example on PostgreSQL" libpq-dev libpq-devel libpq-dev
+    want_program psql "the proof of the jobs example" postgresql-client postgresql postgresql-client
+    want_program setpriv "running PostgreSQL as somebody who is not root" util-linux util-linux "util-linux setpriv"
+    want_postgres
+}
+
 find_missing_lint() {
     want_program clang-format "make lint" clang-format clang-tools-extra clang-extra-tools
     want_program clang-tidy "make lint" clang-tidy clang-tools-extra clang-extra-tools
@@ -118,10 +135,13 @@ find_root() {
 
 as_root() { "${AS_ROOT[@]}" "$@" </dev/null; }
 
-# Debian's etcd-server starts a service on etcd's usual port as it is installed. policy-rc.d is Debian's way to say no.
+# Debian's etcd-server and postgresql start services on their usual ports as they are installed. policy-rc.d is Debian's
+# way to say no.
 hush_services() {
-    [[ " ${WANTED[*]} " == *' etcd-server '* ]] || return 0
-    NEW_ETCD=1
+    NEW_SERVICES=()
+    [[ " ${WANTED[*]} " != *' etcd-server '* ]] || NEW_SERVICES+=(etcd)
+    [[ " ${WANTED[*]} " != *' postgresql '* ]] || NEW_SERVICES+=(postgresql)
+    [ ${#NEW_SERVICES[@]} -gt 0 ] || return 0
     [ ! -e /usr/sbin/policy-rc.d ] || return 0
     as_root sh -c 'printf "#!/bin/sh\nexit 101\n" >/usr/sbin/policy-rc.d && chmod 755 /usr/sbin/policy-rc.d' || return 0
     HUSHED=1
@@ -135,11 +155,13 @@ unhush_services() {
     HUSHED=0
 }
 
-# Only for a service that came with the etcd we have just installed; one that was here before is somebody's.
-retire_service() {
-    [ "$NEW_ETCD" = 1 ] || return 0
-    if [ -d /run/systemd/system ]; then as_root systemctl disable --now etcd.service >/dev/null 2>&1 || true; fi
-    say "etcd is installed as a program; its system service was kept from starting, so that port 2379 stays free"
+# Only for services that came with what we have just installed; one that was here before is somebody's.
+retire_services() {
+    local service
+    for service in ${NEW_SERVICES[@]+"${NEW_SERVICES[@]}"}; do
+        if [ -d /run/systemd/system ]; then as_root systemctl disable --now "$service.service" >/dev/null 2>&1 || true; fi
+        say "$service is installed as a program; its system service was kept from starting, so that its port stays free"
+    done
 }
 
 install_packages() {
@@ -191,6 +213,7 @@ look() {
     ITEMS=() PURPOSES=() APT=() DNF=() APK=()
     hash -r
     find_missing
+    [ "$PROOF" = 0 ] || find_missing_proof
     [ "$LINT" = 0 ] || find_missing_lint
     [ "$FUZZ" = 0 ] || find_missing_fuzz
     [ ${#ITEMS[@]} -gt 0 ]
@@ -198,9 +221,10 @@ look() {
 
 main() {
     local argument
-    LINT=0 FUZZ=0
+    PROOF=0 LINT=0 FUZZ=0
     for argument in "$@"; do
         case $argument in
+            --proof) PROOF=1 ;;
             --lint) LINT=1 ;;
             --fuzz) FUZZ=1 ;;
             -h | --help) usage; exit 0 ;;
@@ -217,7 +241,7 @@ main() {
     fi
     say "installing with $MANAGER: ${WANTED[*]}"
     install_packages
-    retire_service
+    retire_services
     if look; then find_manager; list_the_rest; fi
     say "all there"
 }

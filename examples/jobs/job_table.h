@@ -2,8 +2,9 @@
  * forms; a program is linked with one of them.
  *
  * All functions return 0, or an error number after having written to stderr what the database said: ESTALE, a
- * guard refused the token, nothing was changed; EIO, the database failed. All block for as long as the
- * database takes. */
+ * guard refused the token, nothing was changed; ECONNABORTED, the connection was lost and has been made anew,
+ * a transaction under way was rolled back, or committed if COMMIT was all that was left of it; EIO, the
+ * database failed. All block for as long as the database takes. */
 #ifndef JOB_TABLE_H
 #define JOB_TABLE_H
 
@@ -23,6 +24,7 @@ typedef struct hold {
     const char *lock; /* the name of the lock, which is that of the resource for the guard */
     uint64_t token;
     bool is_guarded; /* false: the token is written down, but nobody looks at it */
+    bool stops;      /* in the middle of the transaction the process stops itself: for the proof */
 } hold;
 
 /* What the argument DATABASE of the program is, for its help text. */

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <libpq-fe.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,25 +22,28 @@ const char *const table_argument =
 static int tell(const job_table *table, const char *what)
 {
     fprintf(stderr, "%s: %s", what, PQerrorMessage(table->db)); /* which ends with a line break */
-    return EIO;
+    if (PQstatus(table->db) == CONNECTION_OK) return EIO;
+    PQreset(table->db);
+    return PQstatus(table->db) == CONNECTION_OK ? ECONNABORTED : EIO;
 }
 
-/* On success the rows, to be freed with PQclear; NULL after having told what went wrong. */
-static PGresult *query(const job_table *table, const char *sql, int n, const char *const *values)
+/* On success the rows, to be freed with PQclear; NULL after having told what went wrong, with *error set. */
+static PGresult *query(const job_table *table, const char *sql, int n, const char *const *values, int *error)
 {
     PGresult *result = PQexecParams(table->db, sql, n, NULL, values, NULL, NULL, 0);
     ExecStatusType status = PQresultStatus(result);
+    *error = 0;
     if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) return result;
-    tell(table, sql);
+    *error = tell(table, sql);
     PQclear(result);
     return NULL;
 }
 
 static int execute(const job_table *table, const char *sql, int n, const char *const *values)
 {
-    PGresult *result = query(table, sql, n, values);
-    PQclear(result);
-    return result ? 0 : EIO;
+    int error;
+    PQclear(query(table, sql, n, values, &error));
+    return error;
 }
 
 static int64_t number_at(const PGresult *result, int column)
@@ -92,13 +96,15 @@ int table_fill(job_table *table, int64_t n)
 
 int table_next(job_table *table, int64_t after, int64_t *id)
 {
+    static const char sql[] = "SELECT min(id) FROM jobs WHERE done_by IS NULL AND id > $1";
     char number[NUMBER_SIZE];
     const char *const values[] = {number};
+    int error;
     snprintf(number, sizeof number, "%" PRId64, after);
-    PGresult *result = query(table, "SELECT min(id) FROM jobs WHERE done_by IS NULL AND id > $1", 1, values);
+    PGresult *result = query(table, sql, 1, values, &error);
     *id = result ? number_at(result, 0) : 0;
     PQclear(result);
-    return result ? 0 : EIO;
+    return error;
 }
 
 static int begin(const job_table *table, const hold *under)
@@ -117,16 +123,16 @@ static int end(const job_table *table, int error)
 
 int table_claim(job_table *table, const hold *under, int64_t id, job *out)
 {
+    static const char sql[] = "SELECT amount, (done_by IS NULL)::int FROM jobs WHERE id = $1";
     char number[NUMBER_SIZE];
     const char *const values[] = {number};
     snprintf(number, sizeof number, "%" PRId64, id);
     int error = begin(table, under);
     if (error) return error;
-    PGresult *result =
-        query(table, "SELECT amount, (done_by IS NULL)::int FROM jobs WHERE id = $1", 1, values);
+    PGresult *result = query(table, sql, 1, values, &error);
     if (result) *out = (job){.id = id, .amount = number_at(result, 0), .is_open = number_at(result, 1) != 0};
     PQclear(result);
-    return end(table, result ? 0 : EIO);
+    return end(table, error);
 }
 
 int table_finish(job_table *table, const hold *under, const job *what, const char *worker)
@@ -137,6 +143,7 @@ int table_finish(job_table *table, const hold *under, const job *what, const cha
     snprintf(token, sizeof token, "%" PRIu64, under->token);
     int error = begin(table, under);
     if (error) return error;
+    if (under->stops) (void)raise(SIGSTOP);
     error = execute(table,
                     "INSERT INTO payments (job, amount, worker, token)"
                     " SELECT id, amount, $3, $2::bigint FROM jobs WHERE id = $1",

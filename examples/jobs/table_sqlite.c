@@ -1,5 +1,6 @@
 /* The table of jobs in an SQLite database: a file, and no server. */
 #include <errno.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +8,9 @@
 #include "fence_sqlite.h"
 #include "job_table.h"
 
-/* A writer waits so long for another one to finish. */
-enum { BUSY_TIMEOUT_MS = 10000 };
+/* A writer waits so long for another one to finish. One that is frozen in a transaction keeps all others out
+ * until it goes on or ends: its write is not late then. */
+enum { BUSY_TIMEOUT_MS = 60000 };
 
 struct job_table {
     sqlite3 *db;
@@ -128,6 +130,7 @@ int table_finish(job_table *table, const hold *under, const job *what, const cha
 {
     int error = begin(table, under);
     if (error) return error;
+    if (under->stops) (void)raise(SIGSTOP);
     error = change(table,
                    "INSERT INTO payments (job, amount, worker, token)"
                    " SELECT id, amount, ?3, ?2 FROM jobs WHERE id = ?1",

@@ -2,7 +2,7 @@
  * the table for that, so the claim of a worker that dies ends with its session, and another does the job. The
  * payment goes to the database with the token of the lock, in one transaction with the guard's check of it.
  *
- * One line on stdout for each thing that happens: claimed, done, refused, lost. */
+ * One line on stdout for each thing that happens: locked, claimed, done, refused, lost. */
 #include <errno.h>
 #include <etcdlock.h>
 #include <getopt.h>
@@ -24,7 +24,8 @@ typedef struct worker {
     int64_t fill;
     int64_t ttl_s;
     int64_t work_ms;
-    int64_t stop_at; /* stops itself before this payment, counted from 1; 0: never */
+    int64_t stop_at;     /* stops itself before this payment, counted from 1; 0: never */
+    int64_t stop_within; /* the same, but in the middle of its transaction */
     bool is_guarded;
     int64_t payments; /* begun so far */
     job_table *table;
@@ -58,12 +59,13 @@ static int open_session(worker *self)
 /* The payment, at the end of the work. ensure() is the last question that can be asked before it, and a
  * process may be stopped right after the answer: from there on the guard in the database alone keeps a former
  * holder out. --stop-at stops the process in that place. */
-static int finish(worker *self, etcdlock_mutex *mutex, const hold *under, const job *what)
+static int finish(worker *self, etcdlock_mutex *mutex, hold *under, const job *what)
 {
     int error = etcdlock_mutex_ensure(mutex, ENSURE_MS);
     if (error) return error;
     self->payments++;
     if (self->payments == self->stop_at) (void)raise(SIGSTOP);
+    under->stops = self->payments == self->stop_within;
     error = table_finish(self->table, under, what, self->name);
     if (error == 0 || error == ESTALE) {
         printf("job %" PRId64 " %s, token %" PRIu64 "\n", what->id, error ? "refused" : "done", under->token);
@@ -75,6 +77,7 @@ static int do_locked(worker *self, etcdlock_mutex *mutex, const char *lock, int6
 {
     job what;
     hold under = {.lock = lock, .token = etcdlock_mutex_token(mutex), .is_guarded = self->is_guarded};
+    printf("job %" PRId64 " locked, token %" PRIu64 "\n", id, under.token);
     int error = table_claim(self->table, &under, id, &what);
     if (error || !what.is_open) return error == ESTALE ? 0 : error; /* somebody did it as we came */
     printf("job %" PRId64 " claimed, token %" PRIu64 "\n", id, under.token);
@@ -129,7 +132,7 @@ static int go_through(worker *self, bool *is_over)
 static bool may_pass(int error)
 {
     return error == ETCDLOCK_ESESSION || error == ETCDLOCK_EENTRY || error == ETCDLOCK_EUNKNOWN ||
-           error == ETCDLOCK_EUNREACHABLE || error == ETIMEDOUT;
+           error == ETCDLOCK_EUNREACHABLE || error == ETIMEDOUT || error == ECONNABORTED;
 }
 
 static int run(worker *self)
@@ -143,7 +146,7 @@ static int run(worker *self)
         if (!error) error = go_through(self, &is_over);
         if (error) {
             is_over = false;
-            if (error != EIO) tell(self->name, error);
+            if (error != EIO && error != ECONNABORTED) tell(self->name, error);
             if (!may_pass(error) || ++failures == MOST_FAILURES_IN_A_ROW) return error;
         } else {
             failures = 0;
@@ -163,6 +166,7 @@ static const char usage[] =
     "  --ttl S         time to live of the session, 1 to 3600 s (default 10)\n"
     "  --work-ms MS    how long the work on a job takes (default 200), at most half the time to live\n"
     "  --stop-at N     stops itself (SIGSTOP) before its payment number N; continue it with kill -CONT\n"
+    "  --stop-within N stops itself in the middle of the transaction of its payment number N\n"
     "  --no-guard      pays without asking the guard, to show what happens then\n"
     "  --help          this text\n"
     "\n"
@@ -190,10 +194,15 @@ static int64_t number(const char *option, const char *text, int64_t most)
 static void parse(worker *self, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"fill", required_argument, NULL, 'f'},    {"name", required_argument, NULL, 'n'},
-        {"ttl", required_argument, NULL, 't'},     {"work-ms", required_argument, NULL, 'w'},
-        {"stop-at", required_argument, NULL, 's'}, {"no-guard", no_argument, NULL, 'g'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+        {"fill", required_argument, NULL, 'f'},
+        {"name", required_argument, NULL, 'n'},
+        {"ttl", required_argument, NULL, 't'},
+        {"work-ms", required_argument, NULL, 'w'},
+        {"stop-at", required_argument, NULL, 's'},
+        {"stop-within", required_argument, NULL, 'i'},
+        {"no-guard", no_argument, NULL, 'g'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     int option;
     while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
@@ -212,6 +221,9 @@ static void parse(worker *self, int argc, char **argv)
             break;
         case 's':
             self->stop_at = number("--stop-at", optarg, INT64_MAX);
+            break;
+        case 'i':
+            self->stop_within = number("--stop-within", optarg, INT64_MAX);
             break;
         case 'g':
             self->is_guarded = false;

@@ -75,10 +75,10 @@ static void close_scene(const scene *s)
     shell(command);
 }
 
-static void start_late(scene *s)
+/* stop: "--stop-at=1" or "--stop-within=1" */
+static void start_late(scene *s, const char *stop)
 {
-    const char *words[] = {s->example, s->database, "--name", "late",  "--ttl",
-                           "2",        "--stop-at", "1",      s->guard};
+    const char *words[] = {s->example, s->database, "--name", "late", "--ttl", "2", stop, s->guard};
     program_start(&s->late, s->prefix, words, sizeof words / sizeof *words);
 }
 
@@ -89,13 +89,18 @@ static void start_next(scene *s, const char *stop)
     program_start(&s->next, s->prefix, words, sizeof words / sizeof *words);
 }
 
-/* All jobs are done, each has been paid once with its own amount, job 1 by the next worker. */
+/* All jobs are done, and each has been paid once, with its own amount. */
 static void assert_intact(const scene *s, long jobs)
 {
     ck_assert_int_eq(ask(s, "SELECT count(*) FROM jobs WHERE done_by IS NOT NULL"), jobs);
     ck_assert_int_eq(ask(s, "SELECT count(*) FROM payments"), jobs);
     ck_assert_int_eq(ask(s, "SELECT count(DISTINCT job) FROM payments"), jobs);
     ck_assert_int_eq(ask(s, "SELECT sum(amount) FROM payments"), jobs * (jobs + 1) / 2 * 100);
+}
+
+/* The next worker has paid, and the late one was refused. */
+static void assert_refused(const scene *s)
+{
     ck_assert_int_eq(ask(s, "SELECT count(*) FROM payments WHERE worker <> 'next'"), 0);
     ck_assert_int_eq(program_count(&s->late, "job 1 refused"), 1);
     ck_assert_int_eq(program_count(&s->late, "done"), 0);
@@ -115,17 +120,19 @@ static void judge(const scene *s, long jobs)
 {
     ck_assert_int_eq(program_count(&s->next, "job 1 done"), 1);
     ck_assert_int_eq(program_count(&s->late, "job 1 lost"), 1); /* which it learns after its write */
-    if (s->guard)
+    if (s->guard) {
         assert_paid_twice(s, jobs);
-    else
+    } else {
         assert_intact(s, jobs);
+        assert_refused(s);
+    }
 }
 
-static void freeze_all(scene *scenes, const char *jobs)
+static void freeze_all(scene *scenes, const char *jobs, const char *stop)
 {
     for (int i = 0; i < SCENES; i++) {
         open_scene(&scenes[i], i, jobs);
-        start_late(&scenes[i]);
+        start_late(&scenes[i], stop);
     }
     for (int i = 0; i < SCENES; i++)
         program_await_stop(&scenes[i].late);
@@ -136,7 +143,7 @@ static void freeze_all(scene *scenes, const char *jobs)
 START_TEST(late_payment_comes_after_the_next_ones)
 {
     scene scenes[SCENES];
-    freeze_all(scenes, "5");
+    freeze_all(scenes, "5", "--stop-at=1");
     for (int i = 0; i < SCENES; i++)
         start_next(&scenes[i], NULL);
     for (int i = 0; i < SCENES; i++)
@@ -156,7 +163,7 @@ END_TEST
 START_TEST(late_payment_comes_before_the_next_ones)
 {
     scene scenes[SCENES];
-    freeze_all(scenes, "1");
+    freeze_all(scenes, "1", "--stop-at=1");
     for (int i = 0; i < SCENES; i++)
         start_next(&scenes[i], "--stop-at=1");
     for (int i = 0; i < SCENES; i++)
@@ -176,11 +183,45 @@ START_TEST(late_payment_comes_before_the_next_ones)
 }
 END_TEST
 
+/* A worker that is frozen in the middle of its transaction. SQLite: all others wait until it goes on, so that
+ * its payment is not late; the transaction alone sees to that. PostgreSQL: the server ends its session, and
+ * the next one pays; without the guard and its limit both pay. */
+START_TEST(frozen_in_the_transaction)
+{
+    scene scenes[SCENES];
+    freeze_all(scenes, "1", "--stop-within=1");
+    for (int i = 0; i < SCENES; i++)
+        start_next(&scenes[i], NULL);
+    for (int i = 0; i < SCENES; i++) {
+        if (is_postgres(&scenes[i]))
+            program_end(&scenes[i].next);
+        else
+            program_await(&scenes[i].next, "job 1 locked");
+    }
+    for (int i = 0; i < SCENES; i++)
+        program_continue(&scenes[i].late);
+    for (int i = 0; i < SCENES; i++) {
+        const scene *s = &scenes[i];
+        program_end(&scenes[i].late);
+        if (!is_postgres(s)) program_end(&scenes[i].next);
+        if (is_postgres(s) && s->guard)
+            assert_paid_twice(s, 1);
+        else
+            assert_intact(s, 1);
+        ck_assert_int_eq(program_count(&s->next, "job 1 done"), is_postgres(s) ? 1 : 0);
+        ck_assert_int_eq(program_count(&s->late, "job 1 done"), is_postgres(s) && !s->guard ? 0 : 1);
+        ck_assert_int_eq(program_count(&s->late, "job 1 lost"), 1);
+        close_scene(s);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *cases;
     Suite *suite = live_suite("jobs", &cases, 60);
     tcase_add_test(cases, late_payment_comes_after_the_next_ones);
     tcase_add_test(cases, late_payment_comes_before_the_next_ones);
+    tcase_add_test(cases, frozen_in_the_transaction);
     return live_run(suite);
 }
