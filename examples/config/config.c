@@ -163,7 +163,7 @@ static int attempt(editor *self)
     if (error) return error;
     error = use(self);
     int unlock_error = etcdlock_mutex_unlock(self->mutex);
-    if (unlock_error) tell("unlock", unlock_error); /* what was written is written */
+    if (unlock_error && !error) tell("unlock", unlock_error); /* what was written is written */
     return error;
 }
 

@@ -35,7 +35,7 @@ typedef struct worker {
 
 static void tell(const char *what, int error)
 {
-    fprintf(stderr, "%s: %s: %s\n", what, etcdlock_strerror(error), etcdlock_error_message());
+    fprintf(stderr, "jobs: %s: %s: %s\n", what, etcdlock_strerror(error), etcdlock_error_message());
 }
 
 static void work_for(int64_t ms)
@@ -146,7 +146,7 @@ static int run(worker *self)
         if (!error) error = go_through(self, &is_over);
         if (error) {
             is_over = false;
-            if (error != EIO && error != ECONNABORTED) tell(self->name, error);
+            if (error != EIO && error != ECONNABORTED) tell("this round failed", error);
             if (!may_pass(error) || ++failures == MOST_FAILURES_IN_A_ROW) return error;
         } else {
             failures = 0;
