@@ -315,9 +315,10 @@ fuzz-seeds: $(OUT)/test/fuzz/make_seeds ## writes test/fuzz/seeds anew, from rea
 
 .PHONY: lint
 lint: ## formatting, clang-tidy, cppcheck, gcc -fanalyzer, sizes of files and functions, scripts, README tables
-	@scripts/setup.sh --lint
+	@scripts/setup.sh --lint --proof
 	@$(MAKE) --no-print-directory all
-	@OUT=$(OUT) CPPFLAGS_FOR_LINT='$(ALL_CPPFLAGS)' scripts/lint.sh
+	@OUT=$(OUT) CPPFLAGS_FOR_LINT='$(ALL_CPPFLAGS) $(foreach name,$(PRESENT_EXAMPLES),$(call example_words,$(name),--cflags))' \
+	  scripts/lint.sh
 
 .PHONY: format
 format: ## clang-format over the tree

@@ -181,7 +181,7 @@ run_kind() {
         found=1
         label=$kind/$name
         while read -r wish; do
-            [ "$kind" != proof ] || label="$kind/$name, members: ${wish%% *}"
+            [ "$kind" != proof ] || label="$kind/$name (${wish%% *})"
             database=()
             [[ " ${wish%% -- *} " != *' postgres '* ]] || database=(scripts/postgres.sh run --)
             run_one "$label" "$(cluster_options "$wish")" ${database[@]+"${database[@]}"} \

@@ -201,7 +201,7 @@ static const char usage[] =
     "The etcd cluster is taken from the environment, as for etcdctl: ETCDCTL_ENDPOINTS and so on.\n"
     "Exit status: 0 shown or set, 1 trouble with etcd, 2 wrong arguments.\n";
 
-static void refuse(const char *what, const char *text)
+static _Noreturn void refuse(const char *what, const char *text)
 {
     fprintf(stderr, "config: %s%s; --help says more\n", what, text);
     exit(EXIT_USAGE);

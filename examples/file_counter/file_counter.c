@@ -169,14 +169,16 @@ static int do_round(counter *self)
     int unlock_error = etcdlock_mutex_unlock(self->mutex);
     if (unlock_error == ETCDLOCK_ESESSION || unlock_error == ETCDLOCK_EENTRY)
         printf("lost, token %" PRIu64 "\n", token);
+    if (error == ESTALE && unlock_error) return unlock_error; /* which explains it */
     return error ? error : unlock_error;
 }
 
-/* What passes by itself, or with a new session or a new hold; anything else is for a person to look at. */
+/* What passes by itself, or with a new session; anything else is for a person to look at: also ESTALE, when
+ * the guard refuses one who does hold the lock, as after etcd was restored from an old snapshot. */
 static bool may_pass(int error)
 {
     return error == ETCDLOCK_ESESSION || error == ETCDLOCK_EENTRY || error == ETCDLOCK_EUNKNOWN ||
-           error == ETCDLOCK_EUNREACHABLE || error == ETIMEDOUT || error == ESTALE;
+           error == ETCDLOCK_EUNREACHABLE || error == ETIMEDOUT;
 }
 
 /* What is in the file is counted, whatever unlock says of the lock afterwards. */
@@ -188,7 +190,8 @@ static int run(counter *self)
         int error = do_round(self);
         if (self->counted > counted) failures = 0;
         if (!error) continue;
-        if (error != ESTALE) tell("this round failed", error, etcdlock_error_message());
+        tell("this round failed", error,
+             error == ESTALE ? etcdlock_fence_error_message() : etcdlock_error_message());
         if (!may_pass(error) || ++failures == MOST_FAILURES_IN_A_ROW) return error;
     }
     return 0;
@@ -213,7 +216,7 @@ static const char usage[] =
     "The etcd cluster is taken from the environment, as for etcdctl: ETCDCTL_ENDPOINTS and so on.\n"
     "Exit status: 0 all counted, 1 trouble with etcd or the file, 2 wrong arguments.\n";
 
-static void refuse(const char *what, const char *text)
+static _Noreturn void refuse(const char *what, const char *text)
 {
     fprintf(stderr, "file_counter: %s%s; --help says more\n", what, text);
     exit(EXIT_USAGE);

@@ -35,7 +35,9 @@ typedef struct worker {
 
 static void tell(const char *what, int error)
 {
-    fprintf(stderr, "jobs: %s: %s: %s\n", what, etcdlock_strerror(error), etcdlock_error_message());
+    const char *why = etcdlock_error_message();
+    if (error == ESTALE) why = "the guard refuses the holder: it has seen a higher token; was etcd restored?";
+    fprintf(stderr, "jobs: %s: %s: %s\n", what, etcdlock_strerror(error), why);
 }
 
 static void work_for(int64_t ms)
@@ -70,7 +72,7 @@ static int finish(worker *self, etcdlock_mutex *mutex, hold *under, const job *w
     if (error == 0 || error == ESTALE) {
         printf("job %" PRId64 " %s, token %" PRIu64 "\n", what->id, error ? "refused" : "done", under->token);
     }
-    return error == ESTALE ? 0 : error; /* the job is another worker's, and so is the trouble with it */
+    return error;
 }
 
 static int do_locked(worker *self, etcdlock_mutex *mutex, const char *lock, int64_t id)
@@ -79,7 +81,7 @@ static int do_locked(worker *self, etcdlock_mutex *mutex, const char *lock, int6
     hold under = {.lock = lock, .token = etcdlock_mutex_token(mutex), .is_guarded = self->is_guarded};
     printf("job %" PRId64 " locked, token %" PRIu64 "\n", id, under.token);
     int error = table_claim(self->table, &under, id, &what);
-    if (error || !what.is_open) return error == ESTALE ? 0 : error; /* somebody did it as we came */
+    if (error || !what.is_open) return error; /* not open: somebody did it as we came */
     printf("job %" PRId64 " claimed, token %" PRIu64 "\n", id, under.token);
     work_for(self->work_ms);
     return finish(self, mutex, &under, &what);
@@ -99,7 +101,7 @@ static int do_job(worker *self, int64_t id, int64_t wait_ms)
         int unlock_error = etcdlock_mutex_unlock(mutex);
         if (unlock_error == ETCDLOCK_ESESSION || unlock_error == ETCDLOCK_EENTRY)
             printf("job %" PRId64 " lost\n", id);
-        if (!error) error = unlock_error;
+        if (!error || (error == ESTALE && unlock_error)) error = unlock_error; /* a loss explains a refusal */
     }
     (void)etcdlock_mutex_destroy(mutex);
     return error;
@@ -128,7 +130,8 @@ static int go_through(worker *self, bool *is_over)
     return error == ETIMEDOUT ? 0 : error;
 }
 
-/* What passes by itself, or with a new session; anything else is for a person to look at. */
+/* What passes by itself, or with a new session; anything else is for a person to look at: also ESTALE, when
+ * the guard refuses one who does hold the lock, as after etcd was restored from an old snapshot. */
 static bool may_pass(int error)
 {
     return error == ETCDLOCK_ESESSION || error == ETCDLOCK_EENTRY || error == ETCDLOCK_EUNKNOWN ||
@@ -173,7 +176,7 @@ static const char usage[] =
     "The etcd cluster is taken from the environment, as for etcdctl: ETCDCTL_ENDPOINTS and so on.\n"
     "Exit status: 0 no open job is left, 1 trouble with etcd or the database, 2 wrong arguments.\n";
 
-static void refuse(const char *what, const char *text)
+static _Noreturn void refuse(const char *what, const char *text)
 {
     fprintf(stderr, "jobs: %s%s; --help says more\n", what, text);
     exit(EXIT_USAGE);

@@ -227,14 +227,16 @@ static int serve(daemon_state *self)
     if (error) return error;
     error = work(self);
     int unlock_error = etcdlock_mutex_unlock(self->mutex);
+    if (error == ESTALE && unlock_error) return unlock_error; /* which explains it */
     return error ? error : unlock_error;
 }
 
-/* What passes by itself, or with a new session or a new hold; anything else is for a person to look at. */
+/* What passes by itself, or with a new session; anything else is for a person to look at: also ESTALE, when
+ * the guard refuses one who does hold the lock, as after etcd was restored from an old snapshot. */
 static bool may_pass(int error)
 {
     return error == ETCDLOCK_ESESSION || error == ETCDLOCK_EENTRY || error == ETCDLOCK_EUNKNOWN ||
-           error == ETCDLOCK_EUNREACHABLE || error == ETIMEDOUT || error == ESTALE;
+           error == ETCDLOCK_EUNREACHABLE || error == ETIMEDOUT;
 }
 
 static int run(daemon_state *self)
@@ -245,7 +247,8 @@ static int run(daemon_state *self)
         int error = serve(self);
         if (self->done > done) failures = 0;
         if (!error || is_finished(self)) continue;
-        if (error != ESTALE) tell("out of charge", error, etcdlock_error_message());
+        tell("out of charge", error,
+             error == ESTALE ? etcdlock_fence_error_message() : etcdlock_error_message());
         if (!may_pass(error) || ++failures == MOST_FAILURES_IN_A_ROW) return error;
     }
     return 0;
@@ -271,7 +274,7 @@ static const char usage[] =
     "The etcd cluster is taken from the environment, as for etcdctl: ETCDCTL_ENDPOINTS and so on.\n"
     "Exit status: 0 finished as told, 1 trouble with etcd or the file, 2 wrong arguments.\n";
 
-static void refuse(const char *what, const char *text)
+static _Noreturn void refuse(const char *what, const char *text)
 {
     fprintf(stderr, "singleton: %s%s; --help says more\n", what, text);
     exit(EXIT_USAGE);

@@ -4,8 +4,10 @@
  * loses some, or the proof is none. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "etcdlock/fence.h"
 #include "support/live.h"
 #include "support/program.h"
 
@@ -140,6 +142,27 @@ START_TEST(next_one_waits_for_a_write_under_way)
 }
 END_TEST
 
+/* A guard that has seen tokens of the future, as after etcd was restored from an old snapshot: the process
+ * says so and ends, counts nothing, and leaves its lock. */
+START_TEST(guard_ahead_of_etcd)
+{
+    scene s;
+    char guard_path[TEXT_ROOM + 8];
+    etcdlock_fence *guard;
+    open_scene(&s, 0);
+    snprintf(guard_path, sizeof guard_path, "%s.fence", s.path);
+    ck_assert_int_eq(etcdlock_fence_open_file(&guard, guard_path, NULL), 0);
+    ck_assert_int_eq(etcdlock_fence_check(guard, "counter", UINT64_C(1) << 62), 0);
+    ck_assert_int_eq(etcdlock_fence_close(guard), 0);
+    start(&s.next, &s, "--ttl=60", "--rounds=1", NULL);
+    int status = program_status(&s.next);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    ck_assert_uint_eq(program_count(&s.next, "refused"), 1);
+    ck_assert_uint_eq(acknowledged(&s), 0);
+    close_scene(&s);
+}
+END_TEST
+
 int main(void)
 {
     TCase *cases;
@@ -147,5 +170,6 @@ int main(void)
     tcase_add_test(cases, late_write_comes_after_the_next_ones);
     tcase_add_test(cases, late_write_comes_before_the_next_ones);
     tcase_add_test(cases, next_one_waits_for_a_write_under_way);
+    tcase_add_test(cases, guard_ahead_of_etcd);
     return live_run(suite);
 }

@@ -84,13 +84,19 @@ void program_continue(const program *p)
     ck_assert_int_eq(kill(p->pid, SIGCONT), 0);
 }
 
-void program_end(program *p)
+int program_status(program *p)
 {
     int status;
     while (hear(p, PATIENCE_MS))
         continue;
     close(p->output);
     ck_assert_int_eq(waitpid(p->pid, &status, 0), p->pid);
+    return status;
+}
+
+void program_end(program *p)
+{
+    int status = program_status(p);
     ck_assert_msg(status == 0, "it ended with status 0x%x, after saying: %s", (unsigned)status, p->said);
 }
 

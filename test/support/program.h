@@ -29,8 +29,10 @@ void program_continue(const program *p);
 /* Waits until it has said this; fails the case if it ends without, or after 20 s. */
 void program_await(program *p, const char *text);
 
-/* Waits for its end, and fails the case unless it ended with status 0. Nothing more can be done with it but
- * to ask what it said. */
+/* Waits for its end; returns the status of waitpid. Nothing more can be done with it but to ask what it said.
+ */
+int program_status(program *p);
+/* Waits for its end, and fails the case unless it ended with status 0. */
 void program_end(program *p);
 
 /* How often it has said this, as far as it was waited for. */
