@@ -3,6 +3,7 @@
  * changes another setting meanwhile. Both changes must be in the document at the end. The same run without
  * the guard loses one, or the proof is none. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "support/etcdctl.h"
 #include "support/live.h"
@@ -29,9 +30,9 @@ static void open_scene(scene *s, int number)
     etcdctl("put", s->key, "color=red\nsize=1\n", NULL);
 }
 
-static void start_late(scene *s)
+static void start_late(scene *s, const char *ttl)
 {
-    const char *words[] = {"config", "--ttl", "2", "--stop", s->guard, "set", "color", "blue"};
+    const char *words[] = {"config", "--ttl", ttl, "--stop", s->guard, "set", "color", "blue"};
     program_start(&s->late, s->prefix, words, sizeof words / sizeof *words);
 }
 
@@ -59,7 +60,7 @@ START_TEST(frozen_editor)
     scene scenes[SCENES];
     for (int i = 0; i < SCENES; i++) {
         open_scene(&scenes[i], i);
-        start_late(&scenes[i]);
+        start_late(&scenes[i], "2");
     }
     for (int i = 0; i < SCENES; i++) {
         program_await_stop(&scenes[i].late);
@@ -84,7 +85,7 @@ START_TEST(frozen_editor_comes_in_between)
     scene scenes[SCENES];
     for (int i = 0; i < SCENES; i++) {
         open_scene(&scenes[i], i);
-        start_late(&scenes[i]);
+        start_late(&scenes[i], "2");
     }
     for (int i = 0; i < SCENES; i++) {
         program_await_stop(&scenes[i].late);
@@ -105,31 +106,56 @@ START_TEST(frozen_editor_comes_in_between)
 }
 END_TEST
 
-/* An editor that is awake, but whose write is stuck in the network until the next one is done: etcd itself
- * refuses it as it arrives. Without the guard it puts the old document back. */
+/* An operator takes the lock away; the editor, behind a network that is stuck, does not hear of it. */
+static void take_lock_away(const scene *s)
+{
+    char folder[TEXT_ROOM];
+    etcdctl_key entry;
+    snprintf(folder, sizeof folder, "%sconfig/", s->prefix);
+    ck_assert_uint_ge(etcdctl_keys(folder, &entry, 1), 1);
+    ck_assert(etcdctl_revoke(entry.lease));
+}
+
+/* Stops it, lets it go on behind a network that is stuck, and so its write, and the next one in. */
+static void get_stuck(scene *s, int number, proxy *way)
+{
+    open_scene(s, number);
+    proxy_start(way, live_endpoint(0));
+    /* It is to wait for the answer to that one request, and not to send it again. */
+    setenv("ETCDCTL_DIAL_TIMEOUT", "50s", 1);
+    setenv("ETCDCTL_COMMAND_TIMEOUT", "50s", 1);
+    program_use(proxy_endpoint(way));
+    start_late(s, "60");
+    program_use(NULL);
+    unsetenv("ETCDCTL_DIAL_TIMEOUT");
+    unsetenv("ETCDCTL_COMMAND_TIMEOUT");
+    program_await_stop(&s->late);
+    proxy_hold(way, PROXY_BOTH);
+    program_continue(&s->late);
+    take_lock_away(s);
+    start_next(s, NULL);
+}
+
+/* An editor that is awake and believes to hold the lock, but whose write is stuck in the network until the
+ * next one is done: etcd itself refuses it as it arrives. Without the guard it puts the old document back. */
 START_TEST(stuck_write)
 {
     scene scenes[SCENES];
     proxy ways[SCENES];
-    for (int i = 0; i < SCENES; i++) {
-        open_scene(&scenes[i], i);
-        proxy_start(&ways[i], live_endpoint(0));
-        program_use(proxy_endpoint(&ways[i]));
-        start_late(&scenes[i]);
-    }
-    program_use(NULL);
-    for (int i = 0; i < SCENES; i++) {
-        program_await_stop(&scenes[i].late);
-        proxy_hold(&ways[i], PROXY_TO_SERVER);
-        program_continue(&scenes[i].late);
-        start_next(&scenes[i], NULL);
-    }
+    for (int i = 0; i < SCENES; i++)
+        get_stuck(&scenes[i], i, &ways[i]);
     for (int i = 0; i < SCENES; i++)
         program_end(&scenes[i].next);
+    for (int i = 0; i < SCENES; i++) {
+        ck_assert_str_eq(scenes[i].late.said, "");
+        proxy_release(&ways[i], PROXY_TO_SERVER); /* the write first, before any news come back */
+        etcdctl_revision();
+    }
     for (int i = 0; i < SCENES; i++)
         proxy_pass(&ways[i]);
     for (int i = 0; i < SCENES; i++) {
         program_end(&scenes[i].late);
+        ck_assert_uint_eq(program_count(&scenes[i].late, "refused\n"), scenes[i].guard ? 0 : 1);
         judge(&scenes[i], "color=blue\nsize=1\n\n");
         proxy_stop(&ways[i]);
     }

@@ -67,7 +67,7 @@ static void freeze(scene *scenes, const char *rounds, const char *stop)
 
 static size_t acknowledged(const scene *s)
 {
-    return program_count(&s->late, "counted ") + program_count(&s->next, "counted ");
+    return program_count_all(&s->late, "counted ") + program_count_all(&s->next, "counted ");
 }
 
 static void judge(const scene *s, long expected, long without_guard, size_t refusals)
@@ -75,7 +75,7 @@ static void judge(const scene *s, long expected, long without_guard, size_t refu
     ck_assert_int_eq(acknowledged(s), expected);
     ck_assert_int_eq(counter(s), s->guard ? without_guard : expected);
     ck_assert_uint_eq(program_count(&s->late, "refused"), s->guard ? 0 : refusals);
-    ck_assert_uint_eq(program_count(&s->late, "lost"), 1); /* which it learns after its write */
+    ck_assert_uint_ge(program_count(&s->late, "lost"), 1); /* which it learns after its write */
     close_scene(s);
 }
 

@@ -120,7 +120,7 @@ static void assert_paid_twice(const scene *s, long jobs)
 static void judge(const scene *s, long jobs)
 {
     ck_assert_int_eq(program_count(&s->next, "job 1 done"), 1);
-    ck_assert_int_eq(program_count(&s->late, "job 1 lost"), 1); /* which it learns after its write */
+    ck_assert_uint_ge(program_count(&s->late, "job 1 lost"), 1); /* which it learns after its write */
     if (s->guard) {
         assert_paid_twice(s, jobs);
     } else {
@@ -211,7 +211,7 @@ START_TEST(frozen_in_the_transaction)
             assert_intact(s, 1);
         ck_assert_int_eq(program_count(&s->next, "job 1 done"), is_postgres(s) ? 1 : 0);
         ck_assert_int_eq(program_count(&s->late, "job 1 done"), is_postgres(s) && !s->guard ? 0 : 1);
-        ck_assert_int_eq(program_count(&s->late, "job 1 lost"), 1);
+        ck_assert_uint_ge(program_count(&s->late, "job 1 lost"), 1);
         close_scene(s);
     }
 }

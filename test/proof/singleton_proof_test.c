@@ -88,7 +88,7 @@ static void judge_intact(const scene *s, int steps, size_t refusals)
     ck_assert_int_eq(found.out_of_order, 0);
     ck_assert_int_eq(found.fallen, 0);
     ck_assert_uint_eq(program_count(&s->late, "refused"), refusals);
-    ck_assert_uint_eq(program_count(&s->late, "stands down"), 1);
+    ck_assert_uint_ge(program_count(&s->late, "stands down"), 1);
     close_scene(s);
 }
 
@@ -100,7 +100,7 @@ static void judge_broken(const scene *s, int steps, int fallen)
     ck_assert_int_eq(found.out_of_order, 1);
     ck_assert_int_eq(found.fallen, fallen);
     ck_assert_uint_eq(program_count(&s->late, "refused"), 0);
-    ck_assert_uint_eq(program_count(&s->late, "stands down"), 1);
+    ck_assert_uint_ge(program_count(&s->late, "stands down"), 1);
     close_scene(s);
 }
 

@@ -66,7 +66,7 @@ static bool hear(program *p, int64_t ms)
 void program_await(program *p, const char *text)
 {
     int64_t until_ms = live_now_ms() + PATIENCE_MS;
-    while (!strstr(p->said, text)) {
+    while (!strstr(p->said + p->stop, text)) {
         int64_t left_ms = until_ms - live_now_ms();
         ck_assert_msg(left_ms > 0 && hear(p, left_ms), "\"%s\" was not said, but: %s", text, p->said);
     }
@@ -77,6 +77,9 @@ void program_await_stop(program *p)
     int status;
     ck_assert_int_eq(waitpid(p->pid, &status, WUNTRACED), p->pid);
     ck_assert_msg(WIFSTOPPED(status), "it did not stop itself but ended with status 0x%x", (unsigned)status);
+    while (hear(p, 0))
+        continue;
+    p->stop = p->size;
 }
 
 void program_continue(const program *p)
@@ -100,10 +103,20 @@ void program_end(program *p)
     ck_assert_msg(status == 0, "it ended with status 0x%x, after saying: %s", (unsigned)status, p->said);
 }
 
-size_t program_count(const program *p, const char *text)
+static size_t count(const char *said, const char *text)
 {
     size_t n = 0;
-    for (const char *at = strstr(p->said, text); at; at = strstr(at + 1, text))
+    for (const char *at = strstr(said, text); at; at = strstr(at + 1, text))
         n++;
     return n;
+}
+
+size_t program_count(const program *p, const char *text)
+{
+    return count(p->said + p->stop, text);
+}
+
+size_t program_count_all(const program *p, const char *text)
+{
+    return count(p->said, text);
 }
