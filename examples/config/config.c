@@ -71,8 +71,7 @@ static char *change(const char *document, const char *name, const char *value)
 
 /* ---- etcd ---- */
 
-/* What a program does that has a lock but no guard; etcdctl writes for it, and takes its time if it has to.
- */
+/* What a program does that has a lock but no guard: here etcdctl writes for it. */
 static int put_unguarded(const char *document)
 {
     extern char **environ;
@@ -83,8 +82,7 @@ static int put_unguarded(const char *document)
     int error = etcdlock_client_options_resolve(&options);
     if (error) return error;
     snprintf(key, sizeof key, "%s%s", options.key_prefix ? options.key_prefix : "", document_key);
-    const char *words[] = {"etcdctl", "--dial-timeout=1m", "--command-timeout=1m", "put", "--", key, document,
-                           NULL};
+    const char *words[] = {"etcdctl", "put", "--", key, document, NULL};
     posix_spawn_file_actions_t quiet;
     posix_spawn_file_actions_init(&quiet);
     posix_spawn_file_actions_addopen(&quiet, 1, "/dev/null", 1, 0);
