@@ -42,9 +42,8 @@ LIB_OBJECTS     := $(LIB_SOURCES:%.c=$(OUT)/%.o) $(OUT)/$(GEN)/etcd.pb-c.o
 SUPPORT_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(filter-out test/support/clock_shim.c,$(wildcard test/support/*.c)))
 CLOCK_SHIM      := $(OUT)/test/clock_shim.so
 FENCE_OBJECTS   := $(patsubst %.c,$(OUT)/%.o,$(wildcard lib/fence/*.c))
-EXAMPLES        := $(patsubst examples/%.c,$(OUT)/examples/%,$(wildcard examples/*.c))
 tests_of         = $(patsubst %.c,$(OUT)/%,$(wildcard test/$(1)/*.c))
-ALL_TESTS       := $(foreach kind,unit sim live fault,$(call tests_of,$(kind)))
+ALL_TESTS       := $(foreach kind,unit sim live fault proof,$(call tests_of,$(kind)))
 TORTURE         := $(OUT)/test/torture/torture $(OUT)/test/torture/torture_client
 TORTURE_PARTS   := $(filter-out $(addsuffix .o,$(TORTURE)),$(patsubst %.c,$(OUT)/%.o,$(wildcard test/torture/*.c)))
 FENCE_CRASH     := $(OUT)/test/fence/fence_crash
@@ -63,6 +62,17 @@ FENCE_LOADER    := libetcdlock-fence.so.$(SOVERSION)
 FENCE_STATIC    := $(OUT)/libetcdlock-fence.a
 FENCE_SHARED    := $(OUT)/libetcdlock-fence.so.$(VERSION)
 FENCE_ALL       := $(FENCE_STATIC) $(OUT)/libetcdlock-fence.so $(OUT)/etcdlock-fence.pc
+
+# packages_NAME is what an example wants besides the library, as pkg-config and Debian name it: where it is missing the
+# example is left out. sources_NAME: of a folder that is not one program of all its files.
+FILE_EXAMPLES   := $(basename $(notdir $(wildcard examples/*.c)))
+packages_libuv_worker  := libuv libuv1-dev
+FOLDER_EXAMPLES := $(notdir $(patsubst %/,%,$(sort $(dir $(wildcard examples/*/*.c))))) jobs_postgres
+sources_jobs           := worker.c table_sqlite.c fence_sqlite.c
+packages_jobs          := sqlite3 libsqlite3-dev
+sources_jobs_postgres  := worker.c table_postgres.c fence_postgres.c
+packages_jobs_postgres := libpq libpq-dev
+folder_of_jobs_postgres := jobs
 
 # ---- how ------------------------------------------------------------------------------------------------
 
@@ -95,8 +105,13 @@ CONFIG_FLAGS_fuzz     := $(if $(FUZZER),-fsanitize=fuzzer-no-link$(comma)address
                            -fsanitize=address) -fno-omit-frame-pointer
 CONFIG_FLAGS          := $(CONFIG_FLAGS_$(CONFIG))
 
+PRESENT_EXAMPLES := $(foreach name,$(FILE_EXAMPLES) $(FOLDER_EXAMPLES),$(if $(packages_$(name)),$(shell \
+                      $(PKG_CONFIG) --exists $(firstword $(packages_$(name))) 2>/dev/null && echo $(name)),$(name)))
+ABSENT_EXAMPLES  := $(filter-out $(PRESENT_EXAMPLES),$(FILE_EXAMPLES) $(FOLDER_EXAMPLES))
+EXAMPLES         := $(addprefix $(OUT)/examples/,$(PRESENT_EXAMPLES))
+
 .PHONY: all
-all: $(STATIC) $(OUT)/libetcdlock.so $(OUT)/etcdlock.pc $(FENCE_ALL) $(EXAMPLES) ## the libraries, their .pc files, the examples
+all: $(STATIC) $(OUT)/libetcdlock.so $(OUT)/etcdlock.pc $(FENCE_ALL) $(EXAMPLES) absent-examples ## the libraries, their .pc files, the examples
 
 $(GEN)/etcd.pb-c.c $(GEN)/etcd.pb-c.h &: lib/transport/etcd.proto
 	@mkdir -p $(GEN)
@@ -159,6 +174,34 @@ $(OUT)/test/unit/bench_figures_test: $(addprefix $(OUT)/test/bench/,figures.o go
 
 $(OUT)/test/%: $(OUT)/test/%.o $(SUPPORT_OBJECTS) $(STATIC) $(FENCE_STATIC)
 	@echo "  LD      $@"
+# The objects of examples lie apart, since a program may have its folder's name.
+$(OUT)/parts/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  CC      $<"
+	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(EXAMPLE_CFLAGS) -MMD -MP -c -o $@ $<
+
+# example_words NAME --cflags|--libs: what pkg-config says of its package
+example_words = $(if $(packages_$(1)),$(shell $(PKG_CONFIG) $(2) $(firstword $(packages_$(1)))))
+
+# example NAME FOLDER
+define example
+$(OUT)/examples/$(1): EXAMPLE_CFLAGS := $(call example_words,$(1),--cflags)
+$(OUT)/examples/$(1): EXAMPLE_LIBS := $(call example_words,$(1),--libs)
+$(OUT)/examples/$(1): $(patsubst %.c,$(OUT)/parts/%.o,$(or $(addprefix examples/$(2)/,$(sources_$(1))),\
+  $(wildcard examples/$(1).c examples/$(2)/*.c)))
+endef
+$(foreach name,$(PRESENT_EXAMPLES),$(eval $(call example,$(name),$(or $(folder_of_$(name)),$(name)))))
+
+$(addprefix $(OUT)/examples/,$(PRESENT_EXAMPLES)): $(STATIC) $(FENCE_STATIC)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(STATIC) $(FENCE_STATIC) $(LIBS) $(EXAMPLE_LIBS)
+
+.PHONY: absent-examples
+absent-examples:
+	@$(foreach name,$(ABSENT_EXAMPLES),echo "  ABSENT  examples/$(name): the package $(lastword $(packages_$(name))) is not installed";)
+
+$(OUT)/test/%: $(OUT)/test/%.o $(SUPPORT_OBJECTS) $(STATIC) $(FENCE_STATIC)
+	@echo "  LD      $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(STATIC) $(FENCE_STATIC) $(LIBS) $(TEST_LIBS)
 
 $(FENCE_CRASH) $(filter $(OUT)/test/unit/fence_%,$(call tests_of,unit)): $(FENCE_PARTS)
@@ -210,12 +253,17 @@ demo: setup ## a cluster of three, workers on one lock, one killed, one frozen, 
 	@$(MAKE) --no-print-directory all
 	@BUILD=$(OUT) scripts/demo.sh
 
+.PHONY: setup-proof
+setup-proof:
+	@CONFIG=$(CONFIG) scripts/setup.sh --proof
+
 .PHONY: test
-test: setup ## all tests: unit, simulator, live on real etcd, the installation
+test: ## all tests: unit, simulator, live on real etcd, the proofs of the examples, the installation
+	@CONFIG=$(CONFIG) scripts/setup.sh $(if $(filter proof,$(TEST_KINDS)),--proof)
 	@$(MAKE) --no-print-directory run-all-tests
 
 # ThreadSanitizer cannot see into gRPC, which is not built with it: it gets the tests that run on the simulator.
-TEST_KINDS := unit sim $(if $(filter tsan,$(CONFIG)),,live $(if $(filter release,$(CONFIG)),install))
+TEST_KINDS := unit sim $(if $(filter tsan,$(CONFIG)),,live $(if $(filter release,$(CONFIG)),proof install))
 
 .PHONY: run-all-tests
 run-all-tests: all $(foreach kind,$(TEST_KINDS),$(call tests_of,$(kind)))
@@ -223,18 +271,19 @@ run-all-tests: all $(foreach kind,$(TEST_KINDS),$(call tests_of,$(kind)))
 
 define kind_target
 .PHONY: test-$(1)
-test-$(1): setup
+test-$(1): setup$(if $(filter proof,$(1)),-proof)
 	@$$(MAKE) --no-print-directory run-test-$(1)
 .PHONY: run-test-$(1)
 run-test-$(1): all $(call tests_of,$(1))
 	@CONFIG=$(CONFIG) OUT=$(OUT) scripts/run-tests.sh $(1)
 endef
-$(foreach kind,unit sim live fault install,$(eval $(call kind_target,$(kind))))
+$(foreach kind,unit sim live fault proof install,$(eval $(call kind_target,$(kind))))
 # What each of these does, for `make help`:
 test-unit: ## the pure parts
 test-sim: ## the simulator's seeds; SEED=n replays one, SEEDS=n runs so many, FIRST=n starts there
 test-live: ## every behaviour of the public headers on real etcd; ETCD=folder chooses the binaries
 test-fault: ## networks, servers, processes and clocks that fail; not part of `make test`; ETCD=folder as above
+test-proof: ## holders frozen in the middle of the examples: their late writes are refused; on one member and on three
 test-install: ## install into an empty folder, compile against it, compare the export list, uninstall
 
 N ?= 10000
@@ -300,9 +349,10 @@ fuzz-seeds: $(OUT)/test/fuzz/make_seeds ## writes test/fuzz/seeds anew, from rea
 
 .PHONY: lint
 lint: ## formatting, clang-tidy, cppcheck, gcc -fanalyzer, sizes of files and functions, scripts, README tables
-	@scripts/setup.sh --lint
+	@scripts/setup.sh --lint --proof
 	@$(MAKE) --no-print-directory all
-	@OUT=$(OUT) CPPFLAGS_FOR_LINT='$(ALL_CPPFLAGS)' scripts/lint.sh
+	@OUT=$(OUT) CPPFLAGS_FOR_LINT='$(ALL_CPPFLAGS) $(foreach name,$(PRESENT_EXAMPLES),$(call example_words,$(name),--cflags))' \
+	  scripts/lint.sh
 
 .PHONY: format
 format: ## clang-format over the tree

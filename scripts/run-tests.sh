@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # run-tests.sh: runs the built test programs of one or more kinds and adds up what they say.
 #
-#   run-tests.sh KIND...      unit, sim, live, fault: each program in $OUT/test/KIND; install: test/install/*.sh
+#   run-tests.sh KIND...      unit, sim, live, fault, proof: each program in $OUT/test/KIND; install: test/install/*.sh
 #
-# A line in a live or fault test's first lines says which etcd it wants; none means one member:
+# A line in the first lines of a live, fault or proof test says which etcd it wants; none means one member:
 #   /* cluster: 3 */   /* cluster: 3 netns */ (members that can be isolated)   /* cluster: none */
 #   /* cluster: 3 tls */   /* cluster: 1 auth ttl=5 */ (tokens live 5 s)   /* cluster: 1 -- --etcd-flag value */
+#   /* cluster: 1 postgres */ (a PostgreSQL server too)   /* cluster: 1 | 3 */ (one run with each)
 # The test finds it in ETCDLOCK_TEST_ENDPOINTS, and kills or pauses members with $ETCDLOCK_TEST_CLUSTER kill M.
 #
 # OUT=build/release  CONFIG=release   the build to test (the Makefile sets both)
@@ -65,12 +66,22 @@ set_up_config() {
     export CK_TIMEOUT_MULTIPLIER=${CK_TIMEOUT_MULTIPLIER:-$slower}
 }
 
-# Prints what the test's source asks for: "none", or options of cluster.sh run.
-cluster_options() {
-    local kind=$1 name=$2 wish words=() options word
-    case $kind in live | fault) ;; *) echo none; return ;; esac
+# Prints what the test's source asks for, a line for each run.
+cluster_wishes() {
+    local kind=$1 name=$2 wish sizes
+    case $kind in live | fault | proof) ;; *) echo none; return ;; esac
     wish=$(sed -n '1,20s|^/\* cluster: \(.*[^ ]\) *\*/.*|\1|p' "test/$kind/$name.c" 2>/dev/null | head -n 1)
     wish=${wish:-1}
+    if [[ $wish == '1 | 3'* ]]; then
+        for sizes in 1 3; do echo "$sizes${wish#1 | 3}"; done
+    else
+        echo "$wish"
+    fi
+}
+
+# Turns a wish into "none", or options of cluster.sh run.
+cluster_options() {
+    local wish=$1 words=() options word
     read -ra words <<<"${wish%% -- *}"
     case ${words[0]} in
         none) echo none; return ;;
@@ -80,6 +91,7 @@ cluster_options() {
     for word in "${words[@]:1}"; do
         case $word in
             netns | tls | auth) options+=" --$word" ;;
+            postgres) ;; # see run_kind
             ttl=*) options+=" --auth-token-ttl ${word#*=}" ;;
             *) echo "unknown wish: $wish"; return ;;
         esac
@@ -161,13 +173,20 @@ run_one() {
 }
 
 run_kind() {
-    local kind=$1 program name found=0
+    local kind=$1 program name label wish database found=0
     for program in "$OUT/test/$kind"/*; do
         name=${program##*/}
         # shellcheck disable=SC2053 # NAME is a pattern
         if [ ! -f "$program" ] || [ ! -x "$program" ] || [[ $name != $NAME ]]; then continue; fi
         found=1
-        run_one "$kind/$name" "$(cluster_options "$kind" "$name")" ${WRAPPER[@]+"${WRAPPER[@]}"} "$program"
+        label=$kind/$name
+        while read -r wish; do
+            [ "$kind" != proof ] || label="$kind/$name (${wish%% *})"
+            database=()
+            [[ " ${wish%% -- *} " != *' postgres '* ]] || database=(scripts/postgres.sh run --)
+            run_one "$label" "$(cluster_options "$wish")" ${database[@]+"${database[@]}"} \
+                ${WRAPPER[@]+"${WRAPPER[@]}"} "$program"
+        done < <(cluster_wishes "$kind" "$name")
     done
     [ "$found" = 1 ] || echo "no tests of kind $kind"
 }
@@ -202,9 +221,9 @@ main() {
     export OUT CONFIG ETCDLOCK_TEST_CLUSTER=$CLUSTER ETCDLOCK_TEST_CLOCK_SHIM=$OUT/test/clock_shim.so
     for kind in "$@"; do
         case $kind in
-            unit | sim | live | fault) run_kind "$kind" ;;
+            unit | sim | live | fault | proof) run_kind "$kind" ;;
             install) run_install ;;
-            *) echo "unknown kind $kind: unit, sim, live, fault or install" >&2; exit 1 ;;
+            *) echo "unknown kind $kind: unit, sim, live, fault, proof or install" >&2; exit 1 ;;
         esac
     done
     [ "$SKIPPED" = 0 ] || echo "$SKIPPED skipped"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # setup.sh: finds what this machine lacks for building libetcdlock, its demo and its tests, and installs it.
 #
-#   setup.sh [--lint] [--fuzz] [--bench]
-#       --lint: the tools of `make lint` as well; --fuzz: those of `make fuzz`; --bench: the peers of `make bench`
+#   setup.sh [--proof] [--lint] [--fuzz] [--bench]
+#       --proof: what `make test` wants beyond the build, what the examples use; --lint: the tools of `make lint`;
+#       --fuzz: those of `make fuzz`; --bench: the peers of `make bench`
 #
 # Installs with apt-get, dnf or apk, through sudo when not root. It never asks where there is no terminal. What it
 # cannot install it lists, and exits with 1. Where nothing is missing it says nothing and takes milliseconds.
@@ -81,6 +82,23 @@ find_missing() {
     [ "${CONFIG:-}" != valgrind ] || want_program valgrind "CONFIG=valgrind" valgrind valgrind valgrind
 }
 
+# On Debian the programs of the server are in a folder of their own, which is in nobody's PATH.
+want_postgres() {
+    if have initdb && have postgres; then return; fi
+    [ -z "$(find /usr/lib/postgresql/*/bin /usr/libexec/postgresql*/ -maxdepth 1 -name initdb 2>/dev/null)" ] || return 0
+    want postgres "the jobs example on a real server" postgresql postgresql-server postgresql
+}
+
+find_missing_proof() {
+    want_library sqlite3.h sqlite3 sqlite3 "the jobs example" libsqlite3-dev sqlite-devel sqlite-dev
+    want_program sqlite3 "the proof of the jobs example" sqlite3 sqlite sqlite
+    want_library postgresql/libpq-fe.h pq libpq "the jobs example on PostgreSQL" libpq-dev libpq-devel libpq-dev
+    want_program psql "the proof of the jobs example" postgresql-client postgresql postgresql-client
+    want_program setpriv "running PostgreSQL as somebody who is not root" util-linux util-linux "util-linux setpriv"
+    want_postgres
+    want_library uv.h uv libuv "the libuv example" libuv1-dev libuv-devel libuv-dev
+}
+
 find_missing_lint() {
     want_program clang-format "make lint" clang-format clang-tools-extra clang-extra-tools
     want_program clang-tidy "make lint" clang-tidy clang-tools-extra clang-extra-tools
@@ -132,7 +150,9 @@ as_root() { "${AS_ROOT[@]}" "$@" </dev/null; }
 
 # Debian's servers start services on their usual ports as they are installed. policy-rc.d is Debian's way to say no.
 hush_services() {
+    NEW_SERVICES=()
     [[ " ${WANTED[*]} " != *' etcd-server '* ]] || NEW_SERVICES+=(etcd.service)
+    [[ " ${WANTED[*]} " != *' postgresql '* ]] || NEW_SERVICES+=(postgresql.service)
     [[ " ${WANTED[*]} " != *' redis-server '* ]] || NEW_SERVICES+=(redis-server.service)
     [ ${#NEW_SERVICES[@]} -gt 0 ] || return 0
     [ ! -e /usr/sbin/policy-rc.d ] || return 0
@@ -204,6 +224,7 @@ look() {
     ITEMS=() PURPOSES=() APT=() DNF=() APK=()
     hash -r
     find_missing
+    [ "$PROOF" = 0 ] || find_missing_proof
     [ "$LINT" = 0 ] || find_missing_lint
     [ "$FUZZ" = 0 ] || find_missing_fuzz
     [ "$BENCH" = 0 ] || find_missing_bench
@@ -212,9 +233,10 @@ look() {
 
 main() {
     local argument
-    LINT=0 FUZZ=0 BENCH=0
+    PROOF=0 LINT=0 FUZZ=0 BENCH=0
     for argument in "$@"; do
         case $argument in
+            --proof) PROOF=1 ;;
             --lint) LINT=1 ;;
             --fuzz) FUZZ=1 ;;
             --bench) BENCH=1 ;;
