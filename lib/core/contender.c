@@ -162,6 +162,8 @@ static void own_settled(el_departure *departure)
     el_contender_free_if_gone(EL_CONTAINER(departure, el_contender, own));
 }
 
+static const el_departure_calls own_calls = {own_gone, own_failed, own_settled};
+
 static void watch_own(el_timer *timer)
 {
     el_contender *contender = EL_CONTAINER(timer, el_contender, own_due);
@@ -227,6 +229,9 @@ static void predecessor_settled(el_departure *departure)
 {
     el_contender_free_if_gone(EL_CONTAINER(departure, el_contender, predecessor));
 }
+
+static const el_departure_calls predecessor_calls = {predecessor_gone, predecessor_failed,
+                                                     predecessor_settled};
 
 static void wait_for(el_contender *contender, const el_view *view)
 {
@@ -353,12 +358,8 @@ void el_contender_enter(el_contender *contender, el_enter_mode mode, int64_t dea
     contender->mode = mode;
     contender->deadline.fire = deadline_passed;
     contender->own_due.fire = watch_own;
-    contender->own.gone = own_gone;
-    contender->own.failed = own_failed;
-    contender->own.settled = own_settled;
-    contender->predecessor.gone = predecessor_gone;
-    contender->predecessor.failed = predecessor_failed;
-    contender->predecessor.settled = predecessor_settled;
+    contender->own.calls = &own_calls;
+    contender->predecessor.calls = &predecessor_calls;
     if (deadline_ns != INT64_MAX)
         el_client_timer_set(contender->client, EL_LANE_IO, &contender->deadline, deadline_ns);
     send_enter(contender);

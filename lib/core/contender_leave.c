@@ -115,13 +115,14 @@ static void ghost_refused(el_watcher *watcher, const el_failure *failure)
                         el_now(contender->client) + retry_limit_ns);
 }
 
+static const el_watcher_calls ghost_calls = {
+    .ready = ghost_ready, .put = ghost_put, .refused = ghost_refused};
+
 static void watch_ghost(el_contender *contender)
 {
     el_contender_become(contender, EL_CONTENDER_GHOST);
     contender->place.create_revision = 0; /* what may come has another one: it is known by its value */
-    contender->ghost.ready = ghost_ready;
-    contender->ghost.put = ghost_put;
-    contender->ghost.refused = ghost_refused;
+    contender->ghost.calls = &ghost_calls;
     int64_t now_ns = el_now(contender->client);
     if (el_hub_watch(contender->client, &contender->ghost, contender->place.key)) {
         el_client_timer_set(contender->client, EL_LANE_IO, &contender->next_leave, now_ns + retry_limit_ns);

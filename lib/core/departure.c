@@ -28,13 +28,13 @@ static void fail_for_memory(el_departure *departure, const char *what)
     el_failure failure;
     el_fail(&failure, ENOMEM, "out of memory for %s", what);
     el_departure_stop(departure);
-    departure->failed(departure, &failure);
+    departure->calls->failed(departure, &failure);
 }
 
 static void finish_gone(el_departure *departure, int64_t revision, unsigned endpoint)
 {
     el_departure_stop(departure);
-    departure->gone(departure, revision, endpoint);
+    departure->calls->gone(departure, revision, endpoint);
 }
 
 static void plan_backing_read(el_departure *departure)
@@ -72,7 +72,7 @@ static void read_done(el_rpc *rpc, const el_rpc_end *end)
     departure->read = NULL;
     el_free(read);
     if (!departure->is_waiting) {
-        departure->settled(departure);
+        departure->calls->settled(departure);
         return;
     }
     bool again = departure->read_again;
@@ -83,7 +83,7 @@ static void read_done(el_rpc *rpc, const el_rpc_end *end)
     }
     if (end->failure.error == EACCES) {
         el_departure_stop(departure);
-        departure->failed(departure, &end->failure);
+        departure->calls->failed(departure, &end->failure);
         return;
     }
     if (!end->answer && again) { /* the watch has moved on from the member that did not answer */
@@ -175,8 +175,10 @@ static void refused(el_watcher *watcher, const el_failure *failure)
     el_departure *departure = EL_CONTAINER(watcher, el_departure, watcher);
     el_failure copy = *failure;
     el_departure_stop(departure);
-    departure->failed(departure, &copy);
+    departure->calls->failed(departure, &copy);
 }
+
+static const el_watcher_calls watcher_calls = {.ready = ready, .deleted = deleted, .refused = refused};
 
 /* A wait must not end inside the call that starts it: its owner would be called back in the middle of a step.
  */
@@ -203,9 +205,7 @@ void el_departure_start(el_departure *departure, el_client *client, el_span key,
     departure->read_is_late = departure->read;
     departure->read_again = false;
     departure->reads = 0;
-    departure->watcher.ready = ready;
-    departure->watcher.deleted = deleted;
-    departure->watcher.refused = refused;
+    departure->watcher.calls = &watcher_calls;
     departure->next_read.fire = read_due;
     int error = el_hub_watch(client, &departure->watcher, key);
     if (error || departure->watcher.watch->is_ready) {

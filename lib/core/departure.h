@@ -19,15 +19,18 @@
 struct etcdlock_client;
 typedef struct el_departure el_departure;
 
-/* All zero is one that is not under way. */
-struct el_departure {
+typedef struct el_departure_calls {
     /* The entry is gone at `revision`, as the member `endpoint` has it. The departure is over. */
     void (*gone)(el_departure *departure, int64_t revision, unsigned endpoint);
     /* It cannot be waited for: EACCES or ENOMEM. The departure is over. */
     void (*failed)(el_departure *departure, const el_failure *failure);
     /* It is over since a while and has now become idle. */
     void (*settled)(el_departure *departure);
+} el_departure_calls;
 
+/* All zero is one that is not under way. */
+struct el_departure {
+    const el_departure_calls *calls;
     struct etcdlock_client *client;
     el_watcher watcher;
     el_span key; /* the owner's; in place until the departure is over and idle */

@@ -40,14 +40,20 @@ typedef struct el_watch {
     char key[];
 } el_watch;
 
-/* Told of one key. The callbacks run with the client's lock held and may remove any watcher. */
-struct el_watcher {
-    el_list link;
-    el_watch *watch;                    /* NULL: not watching */
+/* What a watcher is told, with the client's lock held; it may remove any watcher. NULL: not of interest. */
+typedef struct el_watcher_calls {
     void (*ready)(el_watcher *watcher); /* the watch is in place, for the first time or again after a cut */
     void (*deleted)(el_watcher *watcher, int64_t revision);
-    void (*put)(el_watcher *watcher, const el_key_value *kv);        /* NULL: not of interest */
-    void (*refused)(el_watcher *watcher, const el_failure *failure); /* etcd denies the watch; it is gone */
+    void (*put)(el_watcher *watcher, const el_key_value *kv);
+    void (*refused)(el_watcher *watcher, const el_failure *failure); /* etcd denies the watch; it is gone.
+                                                                        Never NULL */
+} el_watcher_calls;
+
+/* Told of one key. */
+struct el_watcher {
+    el_list link;
+    el_watch *watch; /* NULL: not watching */
+    const el_watcher_calls *calls;
 };
 
 typedef enum el_stream_state {

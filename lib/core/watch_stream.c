@@ -82,23 +82,23 @@ static void probe(el_timer *timer)
 static void call_ready(el_watcher *watcher, const void *argument)
 {
     (void)argument;
-    if (watcher->ready) watcher->ready(watcher);
+    if (watcher->calls->ready) watcher->calls->ready(watcher);
 }
 
 static void call_deleted(el_watcher *watcher, const void *argument)
 {
     const int64_t *revision = argument;
-    if (watcher->deleted) watcher->deleted(watcher, *revision);
+    if (watcher->calls->deleted) watcher->calls->deleted(watcher, *revision);
 }
 
 static void call_put(el_watcher *watcher, const void *argument)
 {
-    if (watcher->put) watcher->put(watcher, argument);
+    if (watcher->calls->put) watcher->calls->put(watcher, argument);
 }
 
 static void call_refused(el_watcher *watcher, const void *argument)
 {
-    watcher->refused(watcher, argument);
+    watcher->calls->refused(watcher, argument);
 }
 
 static void displace(el_hub *hub, el_watch *watch)
