@@ -9,7 +9,7 @@
 
 /* FIFO makes a hot queue cyclic, so the next predecessor is nearly always a recent one. Seconds are enough
  * for that; the bound keeps a client that locks thousands of names from piling up watches. */
-enum { IDLE_MAX = 256 };
+enum { IDLE_MAX = 256, MISSED_MAX = 2 };
 static const int64_t idle_limit_ns = 10 * EL_S;
 static const int64_t sweep_interval_ns = 5 * EL_S;
 
@@ -76,10 +76,17 @@ static el_watch *make(el_hub *hub, el_span key)
         el_free(watch);
         return NULL;
     }
+    watch->is_deletes_only = true;
     el_list_init(&watch->watchers);
     el_list_append(&hub->all, &watch->all);
     hub->n_used++;
     return watch;
+}
+
+/* Whose deletions come and go without anybody waiting for them is not the predecessor any more. */
+void el_hub_missed(el_hub *hub, el_watch *watch)
+{
+    if (++watch->missed >= MISSED_MAX) forget(hub, watch);
 }
 
 int el_hub_watch(el_client *client, el_watcher *watcher, el_span key)
@@ -96,6 +103,11 @@ int el_hub_watch(el_client *client, el_watcher *watcher, el_span key)
     watcher->watch = watch;
     watch->n_watchers++;
     el_list_append(&watch->watchers, &watcher->link);
+    watch->missed = 0;
+    if (watcher->calls->put && watch->is_deletes_only) {
+        el_hub_stream_cancel(hub, watch);
+        watch->is_deletes_only = false;
+    }
     if (hub->state == EL_STREAM_OPEN && !watch->is_requested) el_hub_stream_request(hub, watch);
     el_hub_stream_want(hub);
     return 0;

@@ -29,6 +29,8 @@ typedef struct el_watch {
     el_list idle; /* while nobody waits; longest first */
     int64_t id;   /* in the present stream */
     bool is_requested;
+    bool is_deletes_only;     /* nobody has asked for PUTs, so etcd need not tell of them */
+    unsigned missed;          /* deletions that came while nobody waited */
     bool is_ready;            /* in place: events after from_revision have been or will be seen */
     int64_t from_revision;    /* since the watch has been in place in this stream */
     int64_t ready_ns;         /* when that was */
@@ -103,6 +105,8 @@ void el_hub_leave_endpoint(struct etcdlock_client *client, unsigned endpoint);
 void el_hub_stream_init(el_hub *hub);
 /* Opens the stream if it is not open and somebody waits. */
 void el_hub_stream_want(el_hub *hub);
+/* A deletion came while nobody waited; it may be forgotten at once. */
+void el_hub_missed(el_hub *hub, el_watch *watch);
 /* Asks for the watch on the open stream. */
 void el_hub_stream_request(el_hub *hub, el_watch *watch);
 void el_hub_stream_cancel(el_hub *hub, el_watch *watch);

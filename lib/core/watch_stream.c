@@ -56,7 +56,7 @@ static void ask(el_hub *hub)
     el_list_remove(&any->all);
     el_list_append(&hub->all, &any->all);
     hub->probe_id = hub->next_id++;
-    transport->watch_create(transport, &hub->stream, hub->probe_id, key, 0);
+    transport->watch_create(transport, &hub->stream, hub->probe_id, key, 0, true);
 }
 
 static void probe(el_timer *timer)
@@ -147,12 +147,15 @@ static void canceled(el_hub *hub, el_watch *watch, const el_watch_message *messa
     }
 }
 
-static void take_event(el_watch *watch, const el_watch_event *event)
+static void take_event(el_hub *hub, el_watch *watch, const el_watch_event *event)
 {
     if (event->deleted) {
         int64_t revision = event->kv.mod_revision;
         if (revision > watch->deleted_revision) watch->deleted_revision = revision;
-        el_hub_tell(watch, call_deleted, &revision);
+        if (watch->n_watchers == 0)
+            el_hub_missed(hub, watch);
+        else
+            el_hub_tell(watch, call_deleted, &revision);
     } else {
         el_hub_tell(watch, call_put, &event->kv);
     }
@@ -184,8 +187,9 @@ static void take_message(el_watch_stream *stream, const el_watch_message *messag
         watch->deleted_revision = 0;
         el_hub_tell(watch, call_ready, NULL);
     }
-    for (size_t i = 0; i < message->n_events; i++)
-        take_event(watch, &message->events[i]);
+    /* Looked up each time: what it leads to may have ended the watch. */
+    for (size_t i = 0; i < message->n_events && el_map_find(&hub->by_id, id) == link; i++)
+        take_event(hub, watch, &message->events[i]);
 }
 
 static void closed(el_watch_stream *stream, const el_status *status)
@@ -262,7 +266,7 @@ void el_hub_stream_request(el_hub *hub, el_watch *watch)
     }
     el_transport *transport = hub->client->transport;
     el_span key = {watch->key, watch->key_size};
-    transport->watch_create(transport, &hub->stream, watch->id, key, 0);
+    transport->watch_create(transport, &hub->stream, watch->id, key, 0, watch->is_deletes_only);
 }
 
 void el_hub_stream_cancel(el_hub *hub, el_watch *watch)

@@ -19,7 +19,8 @@ typedef struct el_encoding {
 
 /* Each prepares a message and sets its size. 0 or ENOMEM; in both cases the encoding must be released. */
 int el_encode_request(el_encoding *encoding, const el_request *request);
-int el_encode_watch_create(el_encoding *encoding, int64_t watch_id, el_span key, int64_t start_revision);
+int el_encode_watch_create(el_encoding *encoding, int64_t watch_id, el_span key, int64_t start_revision,
+                           bool deletes_only);
 int el_encode_watch_cancel(el_encoding *encoding, int64_t watch_id);
 
 /* Writes exactly `size` bytes. */

@@ -229,8 +229,11 @@ int el_encode_request(el_encoding *encoding, const el_request *request)
     return finish(encoding);
 }
 
-int el_encode_watch_create(el_encoding *encoding, int64_t watch_id, el_span key, int64_t start_revision)
+int el_encode_watch_create(el_encoding *encoding, int64_t watch_id, el_span key, int64_t start_revision,
+                           bool deletes_only)
 {
+    static Etcdserverpb__WatchCreateRequest__FilterType no_puts[] = {
+        ETCDSERVERPB__WATCH_CREATE_REQUEST__FILTER_TYPE__NOPUT};
     any_request *message = start(encoding);
     Etcdserverpb__WatchCreateRequest *create = el_arena_take(&encoding->arena, sizeof *create);
     if (!message || !create) return ENOMEM;
@@ -238,6 +241,8 @@ int el_encode_watch_create(el_encoding *encoding, int64_t watch_id, el_span key,
     create->key = bytes_of(key);
     create->start_revision = start_revision;
     create->watch_id = watch_id;
+    create->n_filters = deletes_only ? 1 : 0;
+    create->filters = no_puts;
     etcdserverpb__watch_request__init(&message->watch);
     message->watch.request_union_case = ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST;
     message->watch.create_request = create;

@@ -99,10 +99,11 @@ static void watch_open(el_transport *t, el_watch_stream *stream)
 }
 
 static void watch_create(el_transport *t, el_watch_stream *stream, int64_t watch_id, el_span key,
-                         int64_t start_revision)
+                         int64_t start_revision, bool deletes_only)
 {
     int saved_errno = errno;
-    el_grpc_watch_create(&self_of(t)->lanes[stream->lane], stream, watch_id, key, start_revision);
+    el_grpc_watch_create(&self_of(t)->lanes[stream->lane], stream, watch_id, key, start_revision,
+                         deletes_only);
     errno = saved_errno;
 }
 

@@ -333,12 +333,12 @@ void el_grpc_watch_open(el_grpc_lane *lane, el_grpc_channel *channel, el_watch_s
 }
 
 void el_grpc_watch_create(el_grpc_lane *lane, el_watch_stream *owner, int64_t watch_id, el_span key,
-                          int64_t start_revision)
+                          int64_t start_revision, bool deletes_only)
 {
     if (el_grpc_lane_is_starved_stream(lane, owner)) return;
     stream *s = owner->impl;
     el_encoding encoding;
-    int error = el_encode_watch_create(&encoding, watch_id, key, start_revision);
+    int error = el_encode_watch_create(&encoding, watch_id, key, start_revision, deletes_only);
     unanswered *create = el_alloc(sizeof *create);
     pthread_mutex_lock(&s->mutex);
     if (create) {

@@ -305,9 +305,9 @@ struct el_transport {
     void (*watch_open)(el_transport *t, el_watch_stream *stream);
 
     /* Adds a watch on one key under a caller-chosen id > 0, unique in its stream. start_revision 0: from now
-     * on. */
+     * on. deletes_only: nothing is heard of PUTs. */
     void (*watch_create)(el_transport *t, el_watch_stream *stream, int64_t watch_id, el_span key,
-                         int64_t start_revision);
+                         int64_t start_revision, bool deletes_only);
 
     /* Removes a watch; messages for its id may still arrive until the server has heard of it, the last with
      * `canceled` set. */

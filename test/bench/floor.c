@@ -181,7 +181,7 @@ static void open_link(ring_link *l, const worker_job *job, int number)
     name_key(before, job, (number + job->total - 1) % job->total);
     write_key(&l->w);
     l->w.t->watch_open(l->w.t, &l->stream);
-    l->w.t->watch_create(l->w.t, &l->stream, 1, (el_span){before, strlen(before)}, 0);
+    l->w.t->watch_create(l->w.t, &l->stream, 1, (el_span){before, strlen(before)}, 0, true);
     while (!l->is_watching || !l->w.is_there)
         direct_turn(l->w.t, INT64_MAX / 1000);
 }

@@ -100,8 +100,15 @@ static void settle(int64_t ms)
 static void watch(int64_t id, el_span name, int64_t start_revision)
 {
     for (int i = 0; i < 2; i++)
-        agree_watch_create(&sides[i], id, name, start_revision);
+        agree_watch_create(&sides[i], id, name, start_revision, false);
     settle(start_revision ? 250 : 20);
+}
+
+static void watch_deletes(int64_t id, el_span name)
+{
+    for (int i = 0; i < 2; i++)
+        agree_watch_create(&sides[i], id, name, 0, true);
+    settle(20);
 }
 
 static void unwatch(int64_t id)
@@ -320,6 +327,21 @@ START_TEST(watch_starts)
 }
 END_TEST
 
+/* A watch of deletions alone. */
+START_TEST(watch_without_puts)
+{
+    el_op put = put_op("a", 0), del = delete_op("a", NULL);
+    watch_deletes(1, key("a"));
+    watch(2, key("a"), 0);
+    both_ops(&put, 1);
+    both_ops(&del, 1);
+    el_op batch[] = {nested_op(&put, 1), nested_op(&del, 1)};
+    both_ops(batch, 2);
+    both_ops(&put, 1);
+    compare_watches();
+}
+END_TEST
+
 START_TEST(compacted_watch)
 {
     char command[512];
@@ -476,6 +498,7 @@ static Suite *suite(void)
     tcase_add_test(cases, leases);
     tcase_add_test(cases, expiry);
     tcase_add_test(cases, watch_starts);
+    tcase_add_test(cases, watch_without_puts);
     tcase_add_test(cases, compacted_watch);
     tcase_add_test(cases, status_and_authentication);
     tcase_add_loop_test(cases, random_sequences, 0, 5);

@@ -132,10 +132,10 @@ void agree_watch_open(agree_side *side)
     side->transport->watch_open(side->transport, &side->stream);
 }
 
-void agree_watch_create(agree_side *side, int64_t id, el_span key, int64_t start_revision)
+void agree_watch_create(agree_side *side, int64_t id, el_span key, int64_t start_revision, bool deletes_only)
 {
     if (start_revision) start_revision += side->base_revision;
-    side->transport->watch_create(side->transport, &side->stream, id, key, start_revision);
+    side->transport->watch_create(side->transport, &side->stream, id, key, start_revision, deletes_only);
 }
 
 void agree_watch_cancel(agree_side *side, int64_t id)

@@ -34,8 +34,8 @@ void agree_end(agree_side *side); /* shuts the transport down and frees it */
 void agree_ask(agree_side *side, const el_request *request);
 
 void agree_watch_open(agree_side *side);
-void agree_watch_create(agree_side *side, int64_t id, el_span key,
-                        int64_t start_revision); /* 0: from now on */
+void agree_watch_create(agree_side *side, int64_t id, el_span key, int64_t start_revision,
+                        bool deletes_only); /* 0: from now on */
 void agree_watch_cancel(agree_side *side, int64_t id);
 void agree_settle(agree_side *side, int64_t ms); /* lets messages come in for so long */
 

@@ -71,6 +71,7 @@ typedef struct sim_wire {
     struct sim_wire *next; /* while held */
     sim_wire_kind kind;
     int64_t watch_id, start_revision;
+    bool deletes_only;
     el_span key;
     el_watch_message message;
     sim_verdict verdict;
@@ -109,7 +110,7 @@ void sim_complete(sim_client *client, el_completion *completion);
 
 void sim_stream_open(sim_client *client, el_watch_stream *face);
 void sim_stream_send(sim_stream *stream, sim_wire_kind kind, int64_t watch_id, el_span key,
-                     int64_t start_revision); /* client to member */
+                     int64_t start_revision, bool deletes_only); /* client to member */
 void sim_stream_tell(sim_stream *stream, const el_watch_message *message,
                      sim_arena *arena);                     /* takes the arena */
 void sim_stream_end(sim_stream *stream, sim_verdict why);   /* the member ends it */

@@ -148,7 +148,7 @@ void sim_serve_drop(sim_member *m);    /* it dies, and what waited in it with it
 
 /* ---- sim_watch.c -------------------------------------------------------------------------------------- */
 
-void sim_watch_add(sim_stream *stream, int64_t id, el_span key, int64_t start_revision);
+void sim_watch_add(sim_stream *stream, int64_t id, el_span key, int64_t start_revision, bool deletes_only);
 void sim_watch_remove(sim_stream *stream, int64_t id);
 void sim_watches_drop(sim_stream *stream);                /* the stream is over */
 void sim_watches_notify(sim_member *m, int64_t revision); /* the member has just applied it */

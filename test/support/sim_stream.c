@@ -110,7 +110,7 @@ static void arrive_at_member(sim_wire *wire)
     }
     if (!stream->served) return;
     if (wire->kind == SIM_WIRE_CREATE)
-        sim_watch_add(stream, wire->watch_id, wire->key, wire->start_revision);
+        sim_watch_add(stream, wire->watch_id, wire->key, wire->start_revision, wire->deletes_only);
     else if (wire->kind == SIM_WIRE_CANCEL)
         sim_watch_remove(stream, wire->watch_id);
     else
@@ -178,7 +178,7 @@ static void post(sim_wire *wire)
 }
 
 void sim_stream_send(sim_stream *stream, sim_wire_kind kind, int64_t watch_id, el_span key,
-                     int64_t start_revision)
+                     int64_t start_revision, bool deletes_only)
 {
     sim_wire *wire = sim_alloc(sizeof *wire);
     wire->stream = stream;
@@ -186,6 +186,7 @@ void sim_stream_send(sim_stream *stream, sim_wire_kind kind, int64_t watch_id, e
     wire->watch_id = watch_id;
     wire->key = sim_arena_span(&wire->arena, key);
     wire->start_revision = start_revision;
+    wire->deletes_only = deletes_only;
     post(wire);
 }
 
@@ -279,12 +280,12 @@ void sim_stream_open(sim_client *client, el_watch_stream *face)
     if (stream->next) stream->next->previous = stream;
     client->streams = stream;
     face->impl = stream;
-    sim_stream_send(stream, SIM_WIRE_OPEN, 0, (el_span){"", 0}, 0);
+    sim_stream_send(stream, SIM_WIRE_OPEN, 0, (el_span){"", 0}, 0, false);
     sim_stream_unblock(stream); /* on a way that is blocked already the ping goes unanswered from the start */
 }
 
 void sim_stream_close(sim_stream *stream)
 {
-    sim_stream_send(stream, SIM_WIRE_CLOSE, 0, (el_span){"", 0}, 0);
+    sim_stream_send(stream, SIM_WIRE_CLOSE, 0, (el_span){"", 0}, 0, false);
     end_at_client(stream, (sim_verdict){EL_CANCELLED, "closed by the client"});
 }

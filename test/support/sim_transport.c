@@ -210,11 +210,12 @@ static void watch_open(el_transport *t, el_watch_stream *stream)
 }
 
 static void watch_create(el_transport *t, el_watch_stream *stream, int64_t watch_id, el_span key,
-                         int64_t start_revision)
+                         int64_t start_revision, bool deletes_only)
 {
     sim *s = client_of(t)->sim;
     sim_lock(s);
-    if (stream->impl) sim_stream_send(stream->impl, SIM_WIRE_CREATE, watch_id, key, start_revision);
+    if (stream->impl)
+        sim_stream_send(stream->impl, SIM_WIRE_CREATE, watch_id, key, start_revision, deletes_only);
     sim_unlock(s);
 }
 
@@ -222,7 +223,7 @@ static void watch_cancel(el_transport *t, el_watch_stream *stream, int64_t watch
 {
     sim *s = client_of(t)->sim;
     sim_lock(s);
-    if (stream->impl) sim_stream_send(stream->impl, SIM_WIRE_CANCEL, watch_id, (el_span){"", 0}, 0);
+    if (stream->impl) sim_stream_send(stream->impl, SIM_WIRE_CANCEL, watch_id, (el_span){"", 0}, 0, false);
     sim_unlock(s);
 }
 

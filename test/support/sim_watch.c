@@ -9,6 +9,7 @@ struct sim_watch {
     int64_t id;
     el_span key;
     int64_t next_revision; /* of the first event it has not been sent */
+    bool deletes_only;     /* PUTs are left out */
     bool unsynced;         /* gets its events from the next tick only */
     sim_watch *next, *previous;
 };
@@ -67,7 +68,7 @@ static const char *refusal(const sim_stream *stream, int64_t id)
     return NULL;
 }
 
-void sim_watch_add(sim_stream *stream, int64_t id, el_span key, int64_t start_revision)
+void sim_watch_add(sim_stream *stream, int64_t id, el_span key, int64_t start_revision, bool deletes_only)
 {
     sim_member *m = member_of(stream);
     sim *s = m->sim;
@@ -84,6 +85,7 @@ void sim_watch_add(sim_stream *stream, int64_t id, el_span key, int64_t start_re
     w->stream = stream;
     w->id = id;
     w->key = sim_span_dup(key);
+    w->deletes_only = deletes_only;
     w->next_revision = start_revision ? start_revision : revision + 1;
     w->unsynced = start_revision && start_revision <= revision;
     /* A write that comes between etcd's look at the revision and the start of the watch has this effect. */
@@ -114,13 +116,19 @@ void sim_watches_drop(sim_stream *stream)
     }
 }
 
+static bool is_for(const sim_watch *w, const sim_change *change)
+{
+    if (sim_span_compare(change->key->key, w->key) != 0) return false;
+    return !w->deletes_only || change->key->versions[change->version].deleted;
+}
+
 static size_t count_events(const sim *s, const sim_watch *w, int64_t last_revision)
 {
     size_t first, end, ignored, n = 0;
     sim_store_changes(&s->store, w->next_revision, &first, &ignored);
     sim_store_changes(&s->store, last_revision, &ignored, &end);
     for (size_t i = first; i < end; i++)
-        n += sim_span_compare(s->store.changes[i].key->key, w->key) == 0;
+        n += is_for(w, &s->store.changes[i]);
     return n;
 }
 
@@ -141,7 +149,7 @@ static void send_events(sim_watch *w, int64_t last_revision)
         .watch_id = w->id, .revision = last_revision, .reason = "", .events = events, .n_events = n};
     for (size_t i = first; i < end; i++) {
         const sim_change *change = &s->store.changes[i];
-        if (sim_span_compare(change->key->key, w->key) != 0) continue;
+        if (!is_for(w, change)) continue;
         const sim_version *version = &change->key->versions[change->version];
         events->deleted = version->deleted;
         events->kv = (el_key_value){.key = change->key->key,

@@ -175,13 +175,20 @@ END_TEST
 START_TEST(watch_requests)
 {
     el_encoding encoding;
-    ck_assert_int_eq(el_encode_watch_create(&encoding, 5, span("key"), 99), 0);
+    ck_assert_int_eq(el_encode_watch_create(&encoding, 5, span("key"), 99, true), 0);
     Etcdserverpb__WatchRequest *message =
         parsed(&etcdserverpb__watch_request__descriptor, written(&encoding));
     ck_assert_int_eq(message->request_union_case, ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST);
     assert_bytes(message->create_request->key, "key");
     ck_assert_int_eq(message->create_request->watch_id, 5);
     ck_assert_int_eq(message->create_request->start_revision, 99);
+    ck_assert_uint_eq(message->create_request->n_filters, 1);
+    ck_assert_int_eq(message->create_request->filters[0],
+                     ETCDSERVERPB__WATCH_CREATE_REQUEST__FILTER_TYPE__NOPUT);
+    drop(message);
+    ck_assert_int_eq(el_encode_watch_create(&encoding, 6, span("key"), 0, false), 0);
+    message = parsed(&etcdserverpb__watch_request__descriptor, written(&encoding));
+    ck_assert_uint_eq(message->create_request->n_filters, 0);
     drop(message);
     ck_assert_int_eq(el_encode_watch_cancel(&encoding, 5), 0);
     message = parsed(&etcdserverpb__watch_request__descriptor, written(&encoding));
