@@ -291,6 +291,7 @@ static void try_refused(el_contender *contender, const el_view *view)
 {
     el_failure failure;
     contender->is_entry_gone = !contender->may_come_late;
+    contender->place.queue->was_held = true;
     el_fail(&failure, EBUSY, "lock %.*s is held or waited for, by %.*s",
             (int)contender->place.queue->folder.size - 1, contender->place.queue->folder.data,
             (int)view->older_key.size, view->older_key.data);
@@ -353,6 +354,44 @@ static void send_enter(el_contender *contender)
     el_commit_submit(contender->client, &contender->commit);
 }
 
+/* ---- peeking: who polls a held lock is answered without a proposal to the cluster
+ * ------------------------------------ */
+
+static void peeked(el_commit *commit, const el_commit_end *end)
+{
+    el_contender *contender = EL_CONTAINER(commit, el_contender, commit);
+    if (el_contender_must_go(contender)) return;
+    if (!end->answer) {
+        fail_and_withdraw(contender, &end->failure);
+        return;
+    }
+    el_view view = {.has_older = false};
+    if (!end->answer->succeeded) view = el_place_read_try(&contender->place, end->revision, end->answer);
+    if (!view.is_mine_there && view.has_older) {
+        try_refused(contender, &view);
+        return;
+    }
+    contender->place.queue->was_held = false;
+    contender->is_entry_gone = false;
+    send_enter(contender);
+}
+
+static void write_peek(el_commit *commit, el_parts *room)
+{
+    commit->txn = el_place_peek(&EL_CONTAINER(commit, el_contender, commit)->place, room);
+}
+
+static void peek(el_contender *contender)
+{
+    el_contender_become(contender, EL_CONTENDER_PEEKING);
+    contender->is_entry_gone = true; /* nothing is written yet */
+    contender->commit.kind = EL_COMMIT_LOOK;
+    contender->commit.pinned = EL_ANY_ENDPOINT;
+    contender->commit.done = peeked;
+    contender->commit.write = write_peek;
+    el_commit_submit(contender->client, &contender->commit);
+}
+
 void el_contender_enter(el_contender *contender, el_enter_mode mode, int64_t deadline_ns)
 {
     contender->mode = mode;
@@ -362,7 +401,11 @@ void el_contender_enter(el_contender *contender, el_enter_mode mode, int64_t dea
     contender->predecessor.calls = &predecessor_calls;
     if (deadline_ns != INT64_MAX)
         el_client_timer_set(contender->client, EL_LANE_IO, &contender->deadline, deadline_ns);
-    send_enter(contender);
+    if (mode == EL_ENTER_TRY && contender->place.queue->was_held) {
+        peek(contender);
+    } else {
+        send_enter(contender);
+    }
 }
 
 void el_contender_leave(el_contender *contender, int64_t deadline_ns)

@@ -26,6 +26,7 @@ typedef struct el_contender el_contender;
 typedef enum el_contender_state {
     EL_CONTENDER_NEW,        /* nothing sent yet */
     EL_CONTENDER_ENTERING,   /* the entering transaction is under way */
+    EL_CONTENDER_PEEKING,    /* a try of a lock that was held the last time: is it worth a transaction? */
     EL_CONTENDER_LOOKING,    /* asks who is before us */
     EL_CONTENDER_WAITING,    /* for the predecessor's departure */
     EL_CONTENDER_CONFIRMING, /* the predecessor is gone: looks whether we are first */

@@ -20,8 +20,8 @@ static void check_ghost(el_contender *contender);
 
 void el_contender_become(el_contender *contender, el_contender_state state)
 {
-    static const char *const names[] = {"new",     "entering", "looking", "waiting", "confirming", "marking",
-                                        "delayed", "held",     "leaving", "ghost",   "gone"};
+    static const char *const names[] = {"new",     "entering", "peeking", "looking", "waiting", "confirming",
+                                        "marking", "delayed",  "held",    "leaving", "ghost",   "gone"};
     el_log(contender->client, ETCDLOCK_LOG_DEBUG, "entry %.200s: %s, was %s", contender->key, names[state],
            names[contender->state]);
     contender->state = state;

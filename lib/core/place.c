@@ -55,6 +55,13 @@ el_txn_request el_place_try(const el_place *place, el_parts *parts)
     return txn;
 }
 
+el_txn_request el_place_peek(const el_place *place, el_parts *parts)
+{
+    el_txn_request txn = el_place_try(place, parts);
+    txn.n_success = 0;
+    return txn;
+}
+
 el_txn_request el_place_look(const el_place *place, el_parts *parts, bool serializable, bool whole_folder)
 {
     parts->success[0] = range_of_mine(place, false);

@@ -42,6 +42,10 @@ el_view el_place_read_enter(const el_place *place, int64_t revision, const el_tx
 el_txn_request el_place_try(const el_place *place, el_parts *parts);
 el_view el_place_read_try(const el_place *place, int64_t revision, const el_txn_answer *answer);
 
+/* The same, but writes nothing where the queue is empty: then the answer has succeeded. A transaction that
+ * only reads is no proposal to the cluster, which makes it twice as quick where a lock is found held. */
+el_txn_request el_place_peek(const el_place *place, el_parts *parts);
+
 /* Looks who is the nearest before us, and whether we are there. Requires the create_revision. */
 el_txn_request el_place_look(const el_place *place, el_parts *parts, bool serializable, bool whole_folder);
 el_view el_place_read_look(const el_place *place, int64_t revision, const el_txn_answer *answer);

@@ -21,6 +21,7 @@ typedef struct el_queue {
     uint64_t *slots; /* one bit per number in use */
     unsigned n_words;
     unsigned next_hint;     /* no number below it is free */
+    bool was_held;          /* when it was tried last */
     int64_t death_revision; /* mod_revision of the marker by which a death was noticed last; 0: none was */
     int64_t death_seen_ns;  /* when it was */
     el_span folder;         /* "<prefix>NAME/" */

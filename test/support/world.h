@@ -78,7 +78,7 @@ typedef struct world_grant {
         HOLD_ENDS_LEFT,
         HOLD_ENDS_DIED, /* it was lost */
     } end;
-    int64_t vanished_ns; /* when its entry was seen to be gone; 0: not yet, or it was not the last one then */
+    int64_t vanished_ns; /* when its entry was seen to be gone; 0: not yet */
 } world_grant;
 
 /* One thread of a client. */

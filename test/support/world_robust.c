@@ -11,6 +11,8 @@
 #include "core/marker.h"
 #include "support/world.h"
 
+enum { LONG_AGO_NS = 1 };
+
 /* ---- what the world knows
  * ---------------------------------------------------------------------------------------- */
 
@@ -32,19 +34,29 @@ static world_grant *predecessor(world *w, unsigned lock, uint64_t token)
     return best;
 }
 
-void robust_look(world *w)
+/* A key of a lock whose name goes on: it may have entered in the same transaction, at the same revision. */
+static bool is_deeper(el_span key, size_t folder_size)
+{
+    return memchr(key.data + folder_size, '/', key.size - folder_size) != NULL;
+}
+
+static bool is_entry_there(world *w, unsigned lock, uint64_t token)
 {
     sim_key_info keys[64];
+    char folder[64];
+    size_t size = (size_t)snprintf(folder, sizeof(folder), "%s/", world_lock_name(lock));
+    size_t n = sim_keys(w->sim, folder, keys, 64);
+    for (size_t i = 0; i < n && i < 64; i++)
+        if ((uint64_t)keys[i].create_revision == token && !is_deeper(keys[i].key, size)) return true;
+    return n > 64;
+}
+
+void robust_look(world *w)
+{
     for (unsigned lock = 0; lock < w->n_locks; lock++) {
         world_grant *last = predecessor(w, lock, UINT64_MAX);
-        if (!last || last->vanished_ns) continue;
-        char folder[64];
-        int size = snprintf(folder, sizeof(folder), "%s/", world_lock_name(lock));
-        bool is_there = false;
-        size_t n = sim_keys(w->sim, folder, keys, 64);
-        for (size_t i = 0; size > 0 && i < n && i < 64; i++)
-            if ((uint64_t)keys[i].create_revision == last->token) is_there = true;
-        if (!is_there && n <= 64) last->vanished_ns = w->now_ns;
+        if (last && !last->vanished_ns && !is_entry_there(w, lock, last->token))
+            last->vanished_ns = w->now_ns;
     }
 }
 
@@ -108,6 +120,8 @@ void robust_granted(actor *a)
     }
     a->grant = &w->grants[w->n_grants++];
     *a->grant = (world_grant){.lock = a->lock, .token = a->token, .told = told};
+    /* Who is told of a grant that has ended meanwhile died some time ago, nobody knows when. */
+    if (!is_entry_there(w, a->lock, a->token)) a->grant->vanished_ns = LONG_AGO_NS;
 }
 
 /* ---- repairs
