@@ -135,6 +135,8 @@ struct world {
     bool is_ending; /* actors begin nothing new */
     bool is_over;   /* sessions are opened no more */
     bool is_robust; /* its mutexes */
+    bool is_full;   /* etcd refuses puts */
+    bool was_full;
     int64_t lock_delay_ns;
     unsigned n_clients, n_locks, n_members;
     int64_t now_ns, next_trouble_ns, trouble_end_ns;

@@ -198,7 +198,9 @@ void nemesis_act(world *w)
     } else if (kind < 80) {
         sim_compact(w->sim, sim_revision(w->sim));
     } else if (kind < 82) {
-        sim_set_nospace(w->sim, world_chance(w, 0.3));
+        w->is_full = world_chance(w, 0.3);
+        w->was_full |= w->is_full;
+        sim_set_nospace(w->sim, w->is_full);
     } else if (kind < 90) {
         world_client *c = &w->clients[world_random(w, w->n_clients)];
         sim_reset(c->transport, (unsigned)world_random(w, w->n_members));

@@ -73,12 +73,15 @@ static void breach(actor *a, const world_grant *before, uint64_t told, const cha
 }
 
 /* What is to be told after this one, had it died or left; two answers where the repair is in doubt. */
-static bool fits(const world_grant *before, bool died, uint64_t told)
+static bool fits(const world *w, const world_grant *before, bool died, uint64_t told)
 {
     uint64_t own = died ? before->token : 0;
     if (before->told == 0) return told == own;
     if (before->repair == REPAIR_DONE) return told == own;
     if (before->repair == REPAIR_MAYBE && told == own && died) return true;
+    /* A full store refuses what an unlock has to write where nothing was repaired: then the marker stays, and
+     * names the one who left. */
+    if (w->was_full && told == before->token) return true;
     return told == before->told;
 }
 
@@ -92,13 +95,13 @@ static void check_told(actor *a, const world_grant *before, uint64_t told)
     if (!before) {
         if (told && !is_untold) breach(a, before, told, "nobody was there");
     } else if (before->end == HOLD_ENDS_UNKNOWN) {
-        if (!fits(before, true, told) && !fits(before, false, told) && !is_untold)
+        if (!fits(w, before, true, told) && !fits(w, before, false, told) && !is_untold)
             breach(a, before, told, "neither fits");
     } else if (died) {
-        if (!fits(before, true, told)) breach(a, before, told, "it died");
+        if (!fits(w, before, true, told)) breach(a, before, told, "it died");
         if (w->lock_delay_ns && w->now_ns - before->vanished_ns < w->lock_delay_ns)
             breach(a, before, told, "too early");
-    } else if (!fits(before, false, told) && !(is_untold && fits(before, false, 0))) {
+    } else if (!fits(w, before, false, told) && !(is_untold && fits(w, before, false, 0))) {
         breach(a, before, told, "it left");
     }
 }
