@@ -8,6 +8,7 @@
  *
  * The steps are lines of a journal: "NUMBER TOKEN", numbers without gaps, tokens that never fall. One line on
  * stdout for each thing that happens: in charge, step, refused, stands down. */
+#include <assert.h>
 #include <errno.h>
 #include <etcdlock.h>
 #include <etcdlock/fence.h>
@@ -344,6 +345,7 @@ static void parse(daemon_state *self, int argc, char **argv)
 static int open_resource(daemon_state *self)
 {
     char path[PATH_ROOM];
+    assert(self->path); /* parse has seen to it */
     if (snprintf(path, sizeof path, "%s.fence", self->path) >= PATH_ROOM)
         return tell_of_file(self, ENAMETOOLONG);
     self->fd = open(self->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
