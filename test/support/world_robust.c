@@ -32,19 +32,22 @@ static world_grant *predecessor(world *w, unsigned lock, uint64_t token)
     return best;
 }
 
-void robust_look(world *w)
+static bool has_entry(world *w, const world_grant *grant)
 {
     sim_key_info keys[64];
+    char folder[64];
+    snprintf(folder, sizeof(folder), "%s/", world_lock_name(grant->lock));
+    size_t n = sim_keys(w->sim, folder, keys, 64);
+    for (size_t i = 0; i < n && i < 64; i++)
+        if ((uint64_t)keys[i].create_revision == grant->token) return true;
+    return n > 64;
+}
+
+void robust_look(world *w)
+{
     for (unsigned lock = 0; lock < w->n_locks; lock++) {
         world_grant *last = predecessor(w, lock, UINT64_MAX);
-        if (!last || last->vanished_ns) continue;
-        char folder[64];
-        int size = snprintf(folder, sizeof(folder), "%s/", world_lock_name(lock));
-        bool is_there = false;
-        size_t n = sim_keys(w->sim, folder, keys, 64);
-        for (size_t i = 0; size > 0 && i < n && i < 64; i++)
-            if ((uint64_t)keys[i].create_revision == last->token) is_there = true;
-        if (!is_there && n <= 64) last->vanished_ns = w->now_ns;
+        if (last && !last->vanished_ns && !has_entry(w, last)) last->vanished_ns = w->now_ns;
     }
 }
 
@@ -108,6 +111,8 @@ void robust_granted(actor *a)
     }
     a->grant = &w->grants[w->n_grants++];
     *a->grant = (world_grant){.lock = a->lock, .token = a->token, .told = told};
+    /* Told late: it was deleted before, nobody has seen when. */
+    if (!has_entry(w, a->grant)) a->grant->vanished_ns = INT64_MIN / 2;
 }
 
 /* ---- repairs
