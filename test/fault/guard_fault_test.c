@@ -1,5 +1,5 @@
-/* Guarded writes whose answers are lost, whose requests arrive late, or whose holder was stopped: each is
- * applied once or not at all, in order, and never after the lock was lost. */
+/* Guarded writes whose answers are lost or whose requests arrive late: each is applied once or not at all, in
+ * order, and never after the lock was lost. */
 /* cluster: 1 */
 #include <errno.h>
 #include <poll.h>
