@@ -24,11 +24,11 @@ extern "C" {
 #endif
 
 /* How an operation ended: error as the blocking call would return it, 0: done. token: of the hold that was
- * granted; 0 otherwise. etcdlock_error_message tells the reason while it runs. Called exactly once for each
- * call below that returned 0, never from inside that call, also when the session or client is closed
- * (ECANCELED). It may call anything of the library but etcdlock_client_close; it should not block, since all
- * other callbacks wait for it. The handle is not destroyed under it: etcdlock_mutex_destroy says EBUSY until
- * the callbacks of all its operations have begun. */
+ * granted, with EOWNERDEAD too; 0 otherwise. etcdlock_error_message tells the reason while it runs. Called
+ * exactly once for each call below that returned 0, never from inside that call, also when the session or
+ * client is closed (ECANCELED). It may call anything of the library but etcdlock_client_close; it should not
+ * block, since all other callbacks wait for it. The handle is not destroyed under it: etcdlock_mutex_destroy
+ * says EBUSY until the callbacks of all its operations have begun. */
 typedef void etcdlock_callback(etcdlock_mutex *mutex, int error, uint64_t token, void *arg);
 
 /* Begins to lock, as etcdlock_mutex_lock. Does not block. Waits without limit; etcdlock_mutex_cancel ends it

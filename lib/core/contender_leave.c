@@ -308,8 +308,10 @@ static void add_companions(el_contender *contender)
 {
     el_guard *guard = contender->guard;
     el_marker *marker = contender->marker;
-    if ((!guard && !marker) || contender->place.create_revision == 0) return;
-    el_op *ops = guard ? guard->leave : marker->leave;
+    el_op *ops = NULL;
+    if (marker) ops = marker->leave;
+    if (guard) ops = guard->leave;
+    if (!ops || contender->place.create_revision == 0) return;
     size_t n = 0;
     ops[n++] = contender->commit.txn.success[0];
     if (guard) ops[n++] = (el_op){.kind = EL_OP_DELETE, .del = {.key = guard->key}};

@@ -254,9 +254,14 @@ static void send(el_guard *guard)
 
 static void begin_next(el_guard *guard)
 {
-    el_list *link = el_list_take(&guard->waiting);
-    if (!link) return;
-    guard->call = EL_CONTAINER(link, el_guard_call, link);
+    while (!guard->call) {
+        el_list *link = el_list_take(&guard->waiting);
+        if (!link) return;
+        guard->call = EL_CONTAINER(link, el_guard_call, link);
+        if (el_now(guard->contender->client) >= guard->call->deadline_ns)
+            finish_failed(guard, ETCDLOCK_EUNREACHABLE,
+                          "guarded write: the calls before it took all of its time");
+    }
     guard->is_plain = guard->call->is_read && !guard->is_unsettled;
     if (!guard->is_plain) guard->call->number = ++guard->number;
     send(guard);

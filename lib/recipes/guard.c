@@ -114,8 +114,9 @@ static int write_txn(etcdlock_mutex *handle, const etcdlock_txn *txn, const char
     el_guard_request *request;
     *w = (waiter){.is_done = false};
     if (el_guard_enter(handle, what, &mutex, &w->failure)) return w->failure.error;
+    el_client *client = mutex->client;
     if (!el_guard_request_make(&request, mutex, txn, what, &w->failure)) run_request(mutex, request, what, w);
-    el_client_leave(mutex->client);
+    el_client_leave(client);
     return w->failure.error;
 }
 
@@ -176,8 +177,9 @@ int etcdlock_mutex_get(etcdlock_mutex *handle, const char *key, etcdlock_value *
     if (!out) return el_publish_new(EINVAL, "get: out is NULL");
     *out = NULL;
     if (el_guard_enter(handle, "get", &mutex, &w.failure)) return el_publish(&w.failure);
+    el_client *client = mutex->client;
     if (!el_guard_request_read(&request, mutex, key, &w.failure)) run_request(mutex, request, "get", &w);
-    el_client_leave(mutex->client);
+    el_client_leave(client);
     if (!w.failure.error && !w.value) el_fail(&w.failure, ENOENT, "get: there is no key %.200s", key);
     *out = w.value;
     return el_publish(&w.failure);

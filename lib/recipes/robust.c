@@ -100,6 +100,7 @@ static void make_consistent(el_hold *hold, el_failure *failure)
     el_op ops[2] = {{.kind = EL_OP_PUT}, {.kind = EL_OP_PUT}};
     el_guard_call call = {.success = ops, .n_success = 2};
     int64_t thread = el_process_thread();
+    uint64_t token = hold->token;
     char *text = el_marker_write(&contender->place, NULL);
     if (!text) {
         el_fail(failure, ENOMEM, "consistent: out of memory");
@@ -108,9 +109,11 @@ static void make_consistent(el_hold *hold, el_failure *failure)
     ops[1].put.key = marker->key;
     ops[1].put.value = (el_span){text, strlen(text)};
     /* While this waited, others that share the hold may have unlocked. */
-    if (!el_guard_run(hold, &call, "consistent", failure) && el_mutex_hold_of(mutex, thread) == hold &&
-        hold->contender == contender)
-        marker->is_inconsistent = false;
+    if (!el_guard_run(hold, &call, "consistent", failure)) {
+        hold = el_mutex_hold_of(mutex, thread);
+        bool is_held = hold && hold->state == EL_HOLD_HELD && hold->token == token;
+        if (is_held) marker->is_inconsistent = false;
+    }
     el_free(text);
 }
 

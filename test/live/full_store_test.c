@@ -22,10 +22,40 @@ static void fill(void)
     ck_abort_msg("etcd takes everything");
 }
 
+/* A party that holds a robust mutex, and was told of a death. */
+static party hold_after_a_death(const char *name)
+{
+    party p = party_open(name, 2);
+    etcdlock_mutex *mutex = party_mutex(&p, name, ETCDLOCK_ROBUST);
+    ck_assert_int_eq(etcdlock_mutex_lock(mutex), 0);
+    ck_assert_int_eq(etcdlock_session_close(p.session), 0);
+    ck_assert_int_eq(etcdlock_mutex_destroy(mutex), 0);
+    ck_assert_int_eq(etcdlock_mutex_destroy(p.mutex), 0);
+    p.session = party_session(&p, 2);
+    p.mutex = party_mutex(&p, name, ETCDLOCK_ROBUST);
+    ck_assert_int_eq(etcdlock_mutex_lock(p.mutex), EOWNERDEAD);
+    return p;
+}
+
+/* What it holds can be unlocked, though etcd does not take the text that the next one is to be told by: the
+ * death is not forgotten all the same. */
+static void unlock_unrepaired(party *p, const char *name)
+{
+    char mark[1500];
+    snprintf(mark, sizeof mark, "%s.robust", name);
+    ck_assert_int_eq(etcdlock_mutex_put(p->mutex, live_name("data"), "x", 1), ENOSPC);
+    ck_assert_int_eq(etcdlock_mutex_consistent(p->mutex), ENOSPC);
+    ck_assert_int_eq(etcdlock_mutex_unlock(p->mutex), 0);
+    ck_assert_ptr_nonnull(strstr(etcdctl("get", mark, NULL), "dead "));
+    etcdctl("del", mark, NULL);
+    ck_assert_uint_eq(etcdctl_count(name), 0);
+}
+
 /* Opening and locking are ENOSPC; a lock that is held stays held, is renewed, and can be unlocked. */
 START_TEST(full)
 {
-    const char *name = live_name("a");
+    const char *name = live_name("a"), *robust_name = live_name("c");
+    party robust = hold_after_a_death(robust_name);
     party p = party_open(name, 2);
     etcdlock_session *session;
     etcdlock_mutex *held = party_mutex(&p, live_name("b"), 0);
@@ -39,6 +69,8 @@ START_TEST(full)
     int64_t began_ms = live_now_ms();
     while (live_now_ms() - began_ms < 2500) /* beyond the time to live */
         ck_assert_int_eq(etcdlock_mutex_ensure(held, 500), 0);
+    unlock_unrepaired(&robust, robust_name);
+    party_close(&robust);
     ck_assert_int_eq(etcdlock_mutex_unlock(held), 0);
     ck_assert_int_eq(etcdlock_mutex_destroy(held), 0);
     party_close(&p);

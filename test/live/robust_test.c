@@ -1,5 +1,6 @@
 /* Robust mutexes and the lock delay: who is told of a death, until it is repaired, and what waits for it. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -209,6 +210,44 @@ START_TEST(unreadable)
 }
 END_TEST
 
+typedef struct told_end {
+    atomic_int n;
+    int error;
+    uint64_t token;
+} told_end;
+
+static void take(etcdlock_mutex *mutex, int error, uint64_t token, void *arg)
+{
+    told_end *e = arg;
+    (void)mutex;
+    e->error = error;
+    e->token = token;
+    e->n++;
+}
+
+static bool was_told(void *arg)
+{
+    return ((told_end *)arg)->n > 0;
+}
+
+/* An asynchronous call is told as the others, and holds. */
+START_TEST(told_by_callback)
+{
+    const char *name = live_name("a");
+    unsigned flags = ETCDLOCK_ROBUST | ETCDLOCK_HANDLE_OWNED;
+    told_end end = {0};
+    uint64_t token = lock_and_die(name, flags, 0, NULL);
+    party p = open_with(name, flags, 0, NULL);
+    ck_assert_int_eq(etcdlock_mutex_lock_async(p.mutex, take, &end), 0);
+    ck_assert(live_wait_until(was_told, &end, 5000));
+    ck_assert_int_eq(end.error, EOWNERDEAD);
+    ck_assert_uint_gt(end.token, token);
+    ck_assert_uint_eq(etcdlock_mutex_token(p.mutex), end.token);
+    ck_assert_uint_eq(dead_token(p.mutex), token);
+    repair(&p);
+}
+END_TEST
+
 /* ---- what is refused */
 
 /* There is nothing to repair without a death, twice, in a mutex that is not robust, or for one who does not
@@ -379,6 +418,7 @@ int main(void)
     TCase *cases;
     Suite *suite = live_suite("robust", &cases, 60);
     tcase_add_test(cases, told);
+    tcase_add_test(cases, told_by_callback);
     tcase_add_test(cases, not_told);
     tcase_add_test(cases, waiters_told);
     tcase_add_test(cases, dies_as_well);
