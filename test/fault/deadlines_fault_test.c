@@ -3,16 +3,15 @@
  * of its own, right after the fault, and returns within its documented bound with a documented result. */
 #include <errno.h>
 #include <glob.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "support/caller.h"
+#include "support/ending.h"
 #include "support/etcdctl.h"
 #include "support/live.h"
 #include "support/proxy.h"
-#include "support/stranger.h"
 #include "support/through.h"
 
 enum { COMMAND_MS = 600, TTL_S = 3, LIMIT_MS = 200, CLOSE_SLACK_MS = 1000, MAX_CODES = 4 };
@@ -22,11 +21,10 @@ static const char *const fault_names[FAULTS] = {"nobody", "blackhole", "stopped"
 
 /* A client with a session, one mutex that is held, one that is free, and a snapshot of a queue. */
 typedef struct scene {
-    const char *free_name, *held_name, *handle_name;
     proxy etcd;
     fault fault;
     party p; /* its mutex is the free one */
-    etcdlock_mutex *held, *held_by_handle;
+    etcdlock_mutex *held, *held_by_handle, *held_after_death;
     etcdlock_queue *queue;
     int64_t lease;
 } scene;
@@ -42,17 +40,20 @@ typedef struct row {
 
 static void set_scene(scene *s, fault kind)
 {
-    *s = (scene){
-        .fault = kind, .free_name = s->free_name, .held_name = s->held_name, .handle_name = s->handle_name};
+    *s = (scene){.fault = kind};
     proxy_start(&s->etcd, live_endpoint(0));
-    s->p = party_through(kind == STOPPED ? live_endpoint(0) : proxy_endpoint(&s->etcd), s->free_name, TTL_S,
+    s->p = party_through(kind == STOPPED ? live_endpoint(0) : proxy_endpoint(&s->etcd), live_name("a"), TTL_S,
                          COMMAND_MS);
     s->lease = etcdlock_session_lease(s->p.session);
-    s->held = party_mutex(&s->p, s->held_name, 0);
+    s->held = party_mutex(&s->p, live_name("b"), 0);
     ck_assert_int_eq(etcdlock_mutex_lock(s->held), 0);
-    s->held_by_handle = party_mutex(&s->p, s->handle_name, ETCDLOCK_HANDLE_OWNED);
+    s->held_by_handle = party_mutex(&s->p, live_name("c"), ETCDLOCK_HANDLE_OWNED);
     ck_assert_int_eq(etcdlock_mutex_lock(s->held_by_handle), 0);
-    ck_assert_int_eq(etcdlock_queue_get(&s->queue, s->p.client, s->held_name), 0);
+    /* Nobody can read it, so it tells of a death. */
+    etcdctl("put", live_name("d.robust"), "?", NULL);
+    s->held_after_death = party_mutex(&s->p, live_name("d"), ETCDLOCK_ROBUST);
+    ck_assert_int_eq(etcdlock_mutex_lock(s->held_after_death), EOWNERDEAD);
+    ck_assert_int_eq(etcdlock_queue_get(&s->queue, s->p.client, live_name("b")), 0);
 }
 
 static void strike(scene *s)
@@ -84,13 +85,16 @@ static void clear_scene(scene *s)
     if (s->p.client) (void)etcdlock_client_close(s->p.client);
     (void)etcdlock_mutex_unlock(s->held);
     (void)etcdlock_mutex_unlock(s->held_by_handle);
+    (void)etcdlock_mutex_unlock(s->held_after_death);
     ck_assert_int_eq(etcdlock_mutex_destroy(s->held), 0);
     ck_assert_int_eq(etcdlock_mutex_destroy(s->held_by_handle), 0);
+    ck_assert_int_eq(etcdlock_mutex_destroy(s->held_after_death), 0);
     ck_assert_int_eq(etcdlock_mutex_destroy(s->p.mutex), 0);
     if (s->p.session) (void)etcdlock_session_close(s->p.session);
     etcdlock_queue_free(s->queue);
     proxy_stop(&s->etcd);
     (void)etcdctl_revoke(s->lease);
+    etcdctl("del", live_name("d.robust"), NULL);
 }
 
 /* ---- the calls ----------------------------------------------------------------------------------------- */
@@ -152,7 +156,7 @@ static int session_look(scene *s)
 static int mutex_make(scene *s)
 {
     etcdlock_mutex *mutex;
-    int error = etcdlock_mutex_new(&mutex, s->p.session, s->free_name, NULL);
+    int error = etcdlock_mutex_new(&mutex, s->p.session, live_name("a"), NULL);
     return error ? error : etcdlock_mutex_destroy(mutex);
 }
 
@@ -246,41 +250,20 @@ static int mutex_cancel(scene *s)
 
 /* ---- asynchronous: the bound holds for the callback, and beginning takes no time ---- */
 
-typedef struct ending {
-    sem_t told;
-    int error;
-} ending;
-
-static void told(etcdlock_mutex *mutex, int error, uint64_t token, void *arg)
-{
-    ending *e = arg;
-    (void)mutex;
-    (void)token;
-    e->error = error;
-    sem_post(&e->told);
-}
-
 typedef int begin_function(etcdlock_mutex *mutex, etcdlock_callback *callback, void *arg);
 
 static int await(etcdlock_mutex *mutex, begin_function *begin)
 {
-    ending e;
-    sem_init(&e.told, 0, 0);
+    end e = {0};
     int64_t began_ms = live_now_ms();
-    int error = begin(mutex, told, &e);
+    int error = begin(mutex, end_take, &e);
     live_within(began_ms, 0);
-    if (!error) {
-        while (sem_wait(&e.told) != 0)
-            ;
-        error = e.error;
-    }
-    sem_destroy(&e.told);
-    return error;
+    return error ? error : end_await(&e, 10000);
 }
 
 static int by_callback(scene *s, begin_function *begin)
 {
-    etcdlock_mutex *mutex = party_mutex(&s->p, s->free_name, ETCDLOCK_HANDLE_OWNED);
+    etcdlock_mutex *mutex = party_mutex(&s->p, live_name("a"), ETCDLOCK_HANDLE_OWNED);
     int error = await(mutex, begin);
     ck_assert_int_eq(etcdlock_mutex_destroy(mutex), 0);
     return error;
@@ -317,10 +300,50 @@ static int client_fd(scene *s)
     return fd >= 0 ? etcdlock_client_dispatch(s->p.client) : -1;
 }
 
+/* ---- what a hold can do ---- */
+
+static int mutex_put(scene *s)
+{
+    return etcdlock_mutex_put(s->held, live_name("key"), "x", 1);
+}
+
+static int mutex_get(scene *s)
+{
+    etcdlock_value *value;
+    int error = etcdlock_mutex_get(s->held, live_name("key"), &value);
+    ck_assert_ptr_null(value);
+    etcdlock_value_free(value);
+    return error;
+}
+
+static int mutex_delete(scene *s)
+{
+    return etcdlock_mutex_delete(s->held, live_name("key"));
+}
+
+static int mutex_txn(scene *s)
+{
+    etcdlock_txn txn = ETCDLOCK_TXN_INIT;
+    return etcdlock_mutex_txn(s->held, &txn, NULL);
+}
+
+static int mutex_consistent(scene *s)
+{
+    return etcdlock_mutex_consistent(s->held_after_death);
+}
+
+static int mutex_dead_owner(scene *s)
+{
+    etcdlock_owner *owner;
+    int error = etcdlock_mutex_dead_owner(s->held_after_death, &owner);
+    etcdlock_owner_free(owner);
+    return error;
+}
+
 static int queue_get(scene *s)
 {
     etcdlock_queue *queue;
-    int error = etcdlock_queue_get(&queue, s->p.client, s->held_name);
+    int error = etcdlock_queue_get(&queue, s->p.client, live_name("b"));
     ck_assert_ptr_null(queue);
     return error;
 }
@@ -364,6 +387,12 @@ static const row rows[] = {
     {"mutex_lock_for_async", LIMIT_MS, mutex_lock_for_async, {ETIMEDOUT}},
     {"mutex_unlock_async", COMMAND_MS, mutex_unlock_async, {ETCDLOCK_EUNKNOWN}},
     {"client_fd client_dispatch", 0, client_fd, {0}},
+    {"mutex_put", COMMAND_MS, mutex_put, {ETCDLOCK_EUNREACHABLE, ETCDLOCK_EUNKNOWN}},
+    {"mutex_get value_free", COMMAND_MS, mutex_get, {ETCDLOCK_EUNREACHABLE}},
+    {"mutex_delete", COMMAND_MS, mutex_delete, {ETCDLOCK_EUNREACHABLE, ETCDLOCK_EUNKNOWN}},
+    {"mutex_txn", COMMAND_MS, mutex_txn, {ETCDLOCK_EUNREACHABLE, ETCDLOCK_EUNKNOWN}},
+    {"mutex_consistent", COMMAND_MS, mutex_consistent, {ETCDLOCK_EUNREACHABLE, ETCDLOCK_EUNKNOWN}},
+    {"mutex_dead_owner owner_free", 0, mutex_dead_owner, {0}},
     {"queue_get", COMMAND_MS, queue_get, {ETCDLOCK_EUNREACHABLE}},
     {"queue_size queue_contenders queue_revision queue_at queue_free", 0, queue_look, {0}},
 };
@@ -387,9 +416,6 @@ static bool are_leases_gone(void *arg)
 START_TEST(every_function)
 {
     static scene s;
-    s.free_name = live_name("a");
-    s.held_name = live_name("b");
-    s.handle_name = live_name("c");
     for (int i = 0; i < ROWS; i++) {
         set_scene(&s, (fault)_i);
         strike(&s);
@@ -458,28 +484,6 @@ START_TEST(complete)
 }
 END_TEST
 
-/* ---- the drop-in form ---------------------------------------------------------------------------------- */
-
-/* Static mutexes whose first call many threads make at once with nobody there: the attempt that one of them
- * makes for all takes its time once, not once for each. */
-START_TEST(first_calls)
-{
-    enum { THREADS = 8 };
-    static etcdlock_mutex_t mutex = ETCDLOCK_MUTEX_INITIALIZER("never locked");
-    caller callers[THREADS];
-    setenv("ETCDCTL_ENDPOINTS", stranger_nobody(), 1);
-    setenv("ETCDCTL_COMMAND_TIMEOUT", "600ms", 1);
-    int64_t began_ms = live_now_ms();
-    for (int i = 0; i < THREADS; i++)
-        caller_start(&callers[i], &mutex, i % 2 ? LIMIT_MS : -1);
-    for (int i = 0; i < THREADS; i++)
-        ck_assert_int_ne(caller_result(&callers[i], 30000), 0);
-    live_within(began_ms, COMMAND_MS);
-    for (int i = 0; i < THREADS; i++)
-        ck_assert_int_eq(caller_end(&callers[i]), 0);
-}
-END_TEST
-
 int main(void)
 {
     TCase *cases;
@@ -489,7 +493,6 @@ int main(void)
     TCase *others = tcase_create("others");
     tcase_set_timeout(others, 60);
     tcase_add_test(others, complete);
-    tcase_add_test(others, first_calls);
     suite_add_tcase(suite, others);
     return live_run(suite);
 }

@@ -122,6 +122,10 @@ const char *live_name(const char *part)
 {
     static char names[NAMES_MAX][NAME_ROOM];
     static int n;
+    size_t prefix_size = strlen(live_prefix());
+    for (int i = 0; i < n; i++)
+        if (strncmp(names[i], live_prefix(), prefix_size) == 0 && strcmp(names[i] + prefix_size, part) == 0)
+            return names[i];
     ck_assert_int_lt(n, NAMES_MAX);
     snprintf(names[n], NAME_ROOM, "%s%s", live_prefix(), part);
     return names[n++];
