@@ -458,13 +458,13 @@ static int check_header(const char *path)
     text[fread(text, 1, sizeof text - 1, file)] = '\0';
     fclose(file);
     for (const char *at = strstr(text, mark); at; at = strstr(at + 1, mark)) {
-        const char *end = strchr(at, '('), *name = end;
-        ck_assert_ptr_nonnull(end);
+        const char *stop = strchr(at, '('), *name = stop;
+        ck_assert_ptr_nonnull(stop);
         while (name > at && strchr(" *\n", name[-1]) == NULL)
             name--;
         ck_assert_int_eq(strncmp(name, prefix, sizeof prefix - 1), 0);
         name += sizeof prefix - 1;
-        ck_assert_msg(has_row(name, (size_t)(end - name)), "%.*s has no row here", (int)(end - name), name);
+        ck_assert_msg(has_row(name, (size_t)(stop - name)), "%.*s has no row here", (int)(stop - name), name);
         n++;
     }
     return n;
