@@ -229,6 +229,11 @@ END_TEST
 
 /* ---- permissions ---- */
 
+static bool is_queue_empty(void *name)
+{
+    return etcdctl_count(name) == 0;
+}
+
 static void grant(const char *what, const char *prefix)
 {
     etcdctl("role", "grant-permission", "--prefix", "locker", what, prefix, NULL);
@@ -289,6 +294,40 @@ START_TEST(permission_lost)
 }
 END_TEST
 
+/* The right to write goes while one holds (B17): the unlock says so, and since its entry cannot be removed
+ * the session is not renewed any more. The entry is gone with its lease though the process lives on; another
+ * session of the same client is not concerned. */
+START_TEST(right_to_remove_lost)
+{
+    const char *name = allowed("a");
+    grant("readwrite", "t/");
+    party p = open_at(NULL, name);
+    party other = {.client = p.client};
+    other.session = party_session(&other, TTL_S);
+    ck_assert_int_eq(lock_soon(p.mutex), 0);
+    grant("read", "t/");
+    ck_assert_int_eq(etcdlock_mutex_unlock(p.mutex), EACCES);
+    ck_assert_uint_eq(etcdctl_count(name), 1);
+    ck_assert(live_readable(etcdlock_session_lost_fd(p.session), (TTL_S + 5) * 1000));
+    ck_assert(live_wait_until(is_queue_empty, (void *)(uintptr_t)name, (TTL_S + 5) * 1000));
+    ck_assert_int_eq(etcdlock_session_get_state(other.session), ETCDLOCK_SESSION_OK);
+    grant("readwrite", "t/");
+    ck_assert_int_eq(etcdlock_mutex_destroy(p.mutex), 0);
+    ck_assert_int_eq(etcdlock_session_close(p.session), ETCDLOCK_ESESSION);
+    p.session = NULL;
+    p.mutex = party_mutex(&other, name, 0);
+    ck_assert_int_eq(lock_soon(p.mutex), 0);
+    ck_assert_int_eq(etcdlock_mutex_unlock(p.mutex), 0);
+    other.client = NULL;
+    ck_assert_int_eq(etcdlock_mutex_destroy(p.mutex), 0);
+    p.mutex = NULL;
+    party_close(&other);
+    party_close(&p);
+    restore_permissions();
+    expect_no_keys();
+}
+END_TEST
+
 int main(void)
 {
     TCase *cases;
@@ -300,5 +339,6 @@ int main(void)
     tcase_add_test(cases, forgotten_by_restarts);
     tcase_add_test(cases, watch_with_dead_token);
     tcase_add_loop_test(cases, permission_lost, 0, 2);
+    tcase_add_test(cases, right_to_remove_lost);
     return live_run(suite);
 }
