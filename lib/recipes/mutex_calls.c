@@ -150,9 +150,10 @@ static int lock_until(etcdlock_mutex *mutex, const char *call, clockid_t clock,
         return el_publish_new(EINVAL, "%s: the deadline is %s", call,
                               abs_time ? "malformed: tv_nsec must be 0 to 999999999" : "NULL");
     clock_gettime(clock, &now);
+    /* Before the difference is taken: that of a point long ago may not have the room. */
+    if (abs_time->tv_sec < now.tv_sec) return lock(mutex, call, EL_ENTER_WAIT, 0);
     int64_t seconds = abs_time->tv_sec - now.tv_sec;
     if (seconds > INT64_MAX / EL_S / 4) return lock(mutex, call, EL_ENTER_WAIT, INT64_MAX);
-    if (seconds < -1) return lock(mutex, call, EL_ENTER_WAIT, 0);
     int64_t limit_ns = seconds * EL_S + (abs_time->tv_nsec - now.tv_nsec);
     return lock(mutex, call, EL_ENTER_WAIT, limit_ns > 0 ? limit_ns : 0);
 }
