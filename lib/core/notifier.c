@@ -132,7 +132,8 @@ static void end_thread(el_notifier *notifier)
 int el_notifier_poll(el_notifier *notifier, int *error)
 {
     *error = 0;
-    if (el_notifier_is_here(notifier) && !notifier->is_polled) *error = EDEADLK;
+    /* Its own thread, which another thread may be ending right now. */
+    if (el_notifier_is_here(notifier) && notifier->is_started) *error = EDEADLK;
     if (notifier->is_stopping) *error = ECANCELED;
     if (*error) return -1;
     while (notifier->is_leaving) /* another thread has asked for it at the same time */

@@ -233,6 +233,55 @@ START_TEST(idle)
 }
 END_TEST
 
+static atomic_int told;
+
+static void *take_over(void *argument)
+{
+    int error;
+    (void)argument;
+    pthread_mutex_lock(&lock);
+    ck_assert_int_ge(el_notifier_poll(&notifier, &error), 0);
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+static void run_asking_too(el_notice *notice)
+{
+    int error;
+    atomic_store(&is_inside, true);
+    pthread_mutex_lock(&lock);
+    while (!notifier.is_leaving)
+        pthread_cond_wait(&notifier.changed, &lock);
+    ck_assert_int_eq(el_notifier_poll(&notifier, &error), -1);
+    atomic_store(&told, error);
+    pthread_mutex_unlock(&lock);
+    run(notice);
+}
+
+/* Whoever asks for the descriptor waits for the callback that is running; if that callback asks too, it is
+ * refused and does not wait for the one that waits for it. */
+START_TEST(asked_for_from_both_sides)
+{
+    pthread_t thread;
+    begin(false);
+    atomic_store(&told, 0);
+    notices[0].run = run_asking_too;
+    post(0);
+    pthread_mutex_unlock(&lock);
+    wait_until(&is_inside);
+    ck_assert_int_eq(pthread_create(&thread, NULL, take_over, NULL), 0);
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(atomic_load(&told), EDEADLK);
+    ck_assert_str_eq(ran, "a");
+    pthread_mutex_lock(&lock);
+    ck_assert(!notifier.is_started);
+    post(1);
+    ck_assert_int_eq(el_notifier_dispatch(&notifier), 0);
+    ck_assert_str_eq(ran, "ab");
+    end();
+}
+END_TEST
+
 /* Inline notices wait for run_all, which runs also what they post, on the calling thread. */
 START_TEST(inline_mode)
 {
@@ -290,6 +339,7 @@ int main(void)
     tcase_add_test(tests, stop);
     tcase_add_loop_test(tests, frees_itself, 0, 2);
     tcase_add_test(tests, idle);
+    tcase_add_test(tests, asked_for_from_both_sides);
     tcase_add_test(tests, inline_mode);
     tcase_add_test(tests, signals);
     suite_add_tcase(suite, tests);
