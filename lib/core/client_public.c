@@ -65,21 +65,16 @@ static int open_client(etcdlock_client **out, const el_options *options)
     return el_client_new(out, transport, &settings);
 }
 
-int etcdlock_client_open(etcdlock_client **out, const etcdlock_client_options *code)
+static int open_with_options(etcdlock_client **out, const etcdlock_client_options *code)
 {
     el_failure failure = {0};
-    if (!out) return el_publish_new(EINVAL, "client_open: out is NULL");
-    *out = NULL;
     el_options *options = el_alloc(sizeof(*options));
     if (!options) return el_publish_new(ENOMEM, "client_open: out of memory");
     if (el_options_resolve(options, code, &failure)) {
         el_free(options);
         return el_publish(&failure);
     }
-    int cancel_state;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     int error = open_client(out, options);
-    pthread_setcancelstate(cancel_state, NULL);
     if (error) {
         free_options(options);
         return el_publish_new(
@@ -94,6 +89,18 @@ int etcdlock_client_open(etcdlock_client **out, const etcdlock_client_options *c
     (*out)->owner = options;
     (*out)->free_owner = free_options;
     return 0;
+}
+
+int etcdlock_client_open(etcdlock_client **out, const etcdlock_client_options *code)
+{
+    int cancel_state;
+    if (!out) return el_publish_new(EINVAL, "client_open: out is NULL");
+    *out = NULL;
+    /* Reading the named files would be a cancellation point. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    int error = open_with_options(out, code);
+    pthread_setcancelstate(cancel_state, NULL);
+    return error;
 }
 
 int etcdlock_client_close(etcdlock_client *client)

@@ -168,11 +168,15 @@ int el_dropin_resolve(etcdlock_mutex *handle, bool may_open, el_mutex **out, el_
         *out = behind(handle);
         return *out ? 0 : el_fail(failure, EPERM, "lock %s: not held by this process", handle->static_name);
     }
+    int cancel_state;
     pthread_once(&once, set_up);
     unsigned n_failures = atomic_load(&shared.n_failures);
+    /* A thread that was cancelled in here would keep the lock of all drop-in mutexes. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     pthread_mutex_lock(&shared.lock);
     int error = bind_to_session(handle, n_failures, out, failure);
     pthread_mutex_unlock(&shared.lock);
+    pthread_setcancelstate(cancel_state, NULL);
     return error;
 }
 

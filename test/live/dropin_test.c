@@ -264,6 +264,41 @@ START_TEST(first_call_of_many)
 }
 END_TEST
 
+static void *lock_cancelled(void *arg)
+{
+    (void)arg;
+    pthread_cancel(pthread_self()); /* takes effect at the first cancellation point */
+    ck_abort_msg("lock %d", etcdlock_mutex_lock(&lock));
+    return NULL;
+}
+
+static void lock_after_cancelled(child *parent, void *arg)
+{
+    (void)parent, (void)arg;
+    pthread_t thread;
+    void *result;
+    ck_assert_int_eq(pthread_create(&thread, NULL, lock_cancelled, NULL), 0);
+    ck_assert_int_eq(pthread_join(thread, &result), 0);
+    ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+    ck_assert_int_eq(etcdlock_mutex_lock(&lock), 0);
+    ck_assert_int_eq(etcdlock_mutex_unlock(&lock), 0);
+}
+
+/* A thread cancelled in the first call, which reads the configuration file, leaves the mutexes usable. */
+START_TEST(first_call_cancelled)
+{
+    char path[] = "/tmp/etcdlock-test-XXXXXX";
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, "{}", 2), 2);
+    close(fd);
+    set_environment();
+    setenv("ETCDLOCK_CONFIG", path, 1);
+    run(lock_after_cancelled, NULL);
+    unlink(path);
+}
+END_TEST
+
 int main(void)
 {
     TCase *cases;
@@ -276,5 +311,6 @@ int main(void)
     tcase_add_test(cases, abort_on_error);
     tcase_add_test(cases, no_abort);
     tcase_add_test(cases, first_call_of_many);
+    tcase_add_test(cases, first_call_cancelled);
     return live_run(suite);
 }
