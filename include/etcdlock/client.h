@@ -58,10 +58,7 @@ typedef struct etcdlock_client_options {
     int64_t group_max;
 } etcdlock_client_options;
 
-#define ETCDLOCK_CLIENT_OPTIONS_INIT                                                                         \
-    {                                                                                                        \
-        .size = sizeof(etcdlock_client_options)                                                              \
-    }
+#define ETCDLOCK_CLIENT_OPTIONS_INIT ETCDLOCK_SIZED(etcdlock_client_options)
 
 /* Makes a client. options may be NULL: everything from the environment (ETCDCTL_*, as etcdctl reads it) and
  * the defaults. Connects to nobody yet, so an unreachable cluster is noticed by the first session.

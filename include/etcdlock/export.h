@@ -1,4 +1,4 @@
-/* Marks for what the library exports. */
+/* Marks for what the library exports, and the first value of an options structure. */
 #ifndef ETCDLOCK_EXPORT_H
 #define ETCDLOCK_EXPORT_H
 
@@ -9,6 +9,25 @@
 #else
 #define ETCDLOCK_API
 #define ETCDLOCK_CHECK_RESULT
+#endif
+
+/* What the INIT macros are made of: a structure whose size is set, and of which nothing else is said. C++ has
+ * had C's way to write that since 2020 only. */
+#ifdef __cplusplus
+extern "C++" {
+template <typename type> inline type etcdlock_sized()
+{
+    type value = type();
+    value.size = sizeof(type);
+    return value;
+}
+}
+#define ETCDLOCK_SIZED(type) etcdlock_sized<type>()
+#else
+#define ETCDLOCK_SIZED(type)                                                                                 \
+    {                                                                                                        \
+        .size = sizeof(type)                                                                                 \
+    }
 #endif
 
 #endif

@@ -63,10 +63,7 @@ typedef struct etcdlock_fence_options {
     int64_t wait_ms; /* how long a call waits while others keep the resource; 0: 10,000; negative: no limit */
 } etcdlock_fence_options;
 
-#define ETCDLOCK_FENCE_OPTIONS_INIT                                                                          \
-    {                                                                                                        \
-        .size = sizeof(etcdlock_fence_options)                                                               \
-    }
+#define ETCDLOCK_FENCE_OPTIONS_INIT ETCDLOCK_SIZED(etcdlock_fence_options)
 
 /* Makes a guard in memory, empty. Its calls wait at most 10 s for one another; etcdlock_fence_begin_for sets
  * another limit. Does not block. On failure *out is set to NULL. Close it with etcdlock_fence_close.

@@ -120,10 +120,7 @@ typedef struct etcdlock_txn {
     size_t n_failure;
 } etcdlock_txn;
 
-#define ETCDLOCK_TXN_INIT                                                                                    \
-    {                                                                                                        \
-        .size = sizeof(etcdlock_txn)                                                                         \
-    }
+#define ETCDLOCK_TXN_INIT ETCDLOCK_SIZED(etcdlock_txn)
 
 /* What became of it. */
 typedef struct etcdlock_txn_result {
@@ -132,10 +129,7 @@ typedef struct etcdlock_txn_result {
     uint64_t revision; /* at which it was applied */
 } etcdlock_txn_result;
 
-#define ETCDLOCK_TXN_RESULT_INIT                                                                             \
-    {                                                                                                        \
-        .size = sizeof(etcdlock_txn_result)                                                                  \
-    }
+#define ETCDLOCK_TXN_RESULT_INIT ETCDLOCK_SIZED(etcdlock_txn_result)
 
 /* Applies a transaction. That a comparison did not hold is no error: result says it. result may be NULL; on
  * failure it is untouched. E2BIG also for more than ETCDLOCK_TXN_OPERATIONS_MAX; EINVAL also for an unknown

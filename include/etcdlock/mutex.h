@@ -62,10 +62,7 @@ typedef struct etcdlock_mutex_options {
     int64_t lock_delay_ms; /* so long nobody holds after a death; 0 (the default) to 3600000 */
 } etcdlock_mutex_options;
 
-#define ETCDLOCK_MUTEX_OPTIONS_INIT                                                                          \
-    {                                                                                                        \
-        .size = sizeof(etcdlock_mutex_options)                                                               \
-    }
+#define ETCDLOCK_MUTEX_OPTIONS_INIT ETCDLOCK_SIZED(etcdlock_mutex_options)
 
 /* Makes a handle for the mutex `name` through a session. options may be NULL. Asks nothing of etcd and does
  * not block. On failure *out is set to NULL. Destroy it with etcdlock_mutex_destroy.

@@ -45,10 +45,7 @@ typedef struct etcdlock_session_options {
     void *on_state_arg;
 } etcdlock_session_options;
 
-#define ETCDLOCK_SESSION_OPTIONS_INIT                                                                        \
-    {                                                                                                        \
-        .size = sizeof(etcdlock_session_options)                                                             \
-    }
+#define ETCDLOCK_SESSION_OPTIONS_INIT ETCDLOCK_SIZED(etcdlock_session_options)
 
 /* Grants a lease and starts to renew it. options may be NULL. On failure *out is set to NULL and, if the
  * lease may have been granted all the same, it is revoked in the background or expires.

@@ -39,8 +39,6 @@ int main(void)
     return etcdlock_client_close(client);
 }
 C
-    cp "$dir/program.c" "$dir/program.cc"
-    sed -i 's/= ETCDLOCK_CLIENT_OPTIONS_INIT/{}; options.size = sizeof options/' "$dir/program.cc"
 }
 
 # The guard for the resource's side, which must come without etcd, gRPC and the first library.
@@ -57,13 +55,40 @@ int main(int argc, char **argv)
     return etcdlock_fence_close(fence);
 }
 C
-    cp "$dir/fence.c" "$dir/fence.cc"
-    sed -i 's/= ETCDLOCK_FENCE_OPTIONS_INIT/{}; options.size = sizeof options/' "$dir/fence.cc"
 }
 
-# compile COMPILER SOURCE PROGRAM [PACKAGE]
-# shellcheck disable=SC2046  # pkg-config prints several words
-compile() { "$1" -Wall -Wextra -Werror "$2" -o "$3" $(pkg-config --cflags --libs "${4:-etcdlock}") "-Wl,-rpath,$prefix/lib"; }
+# All that C++ could dislike in the headers: the initialisers, each of them, and the drop-in form.
+write_all_initialisers() {
+    cat >"$dir/all.cc" <<'C'
+#include <etcdlock.h>
+#include <etcdlock/fence.h>
+static etcdlock_mutex_t plain = ETCDLOCK_MUTEX_INITIALIZER("a");
+static etcdlock_mutex_t recursive = ETCDLOCK_RECURSIVE_MUTEX_INITIALIZER("b");
+int main()
+{
+    etcdlock_client_options client = ETCDLOCK_CLIENT_OPTIONS_INIT;
+    etcdlock_session_options session = ETCDLOCK_SESSION_OPTIONS_INIT;
+    etcdlock_mutex_options mutex = ETCDLOCK_MUTEX_OPTIONS_INIT;
+    etcdlock_txn txn = ETCDLOCK_TXN_INIT;
+    etcdlock_txn_result result = ETCDLOCK_TXN_RESULT_INIT;
+    etcdlock_fence_options fence = ETCDLOCK_FENCE_OPTIONS_INIT;
+    mutex.flags = ETCDLOCK_ROBUST | ETCDLOCK_HANDLE_OWNED;
+    bool sizes = client.size == sizeof client && session.size == sizeof session && mutex.size == sizeof mutex &&
+                 txn.size == sizeof txn && result.size == sizeof result && fence.size == sizeof fence;
+    bool zero = !client.endpoints && !session.label && !mutex.on_lost && !txn.n_success && !result.revision && !fence.flags;
+    return !sizes || !zero || etcdlock_mutex_destroy(&plain) || etcdlock_mutex_destroy(&recursive);
+}
+C
+}
+
+# compile COMPILER SOURCE PROGRAM [PACKAGES]
+# shellcheck disable=SC2046,SC2086  # pkg-config prints several words, and takes several
+compile() {
+    local compiler
+    read -ra compiler <<<"$1"
+    "${compiler[@]}" -Wall -Wextra -Wpedantic -Werror "$2" -x none -o "$3" \
+        $(pkg-config --cflags --libs ${4:-etcdlock}) "-Wl,-rpath,$prefix/lib"
+}
 
 # shellcheck disable=SC2046
 compile_static() {
@@ -94,18 +119,23 @@ is_empty() { [ -z "$(find "$prefix" ! -type d)" ] && [ ! -d "$prefix/include/etc
 
 write_program
 write_fence_program
+write_all_initialisers
 check "make install" quiet_make install
 check "a C program links with the shared library" compile gcc "$dir/program.c" "$dir/shared"
 check "it runs" prints_version "$dir/shared"
-check "a C++ program compiles" compile g++ "$dir/program.cc" "$dir/cplusplus"
+check "a C++ program compiles" compile "g++ -x c++" "$dir/program.c" "$dir/cplusplus"
 check "it runs" prints_version "$dir/cplusplus"
+for standard in 11 17 20; do
+    check "C++$standard takes all initialisers" compile "g++ -std=c++$standard" "$dir/all.cc" "$dir/all" "etcdlock etcdlock-fence"
+    check "they are right" "$dir/all"
+done
 check "a C program links with the static library" compile_static
 check "it runs" prints_version "$dir/static"
 check "the shared library has a SONAME" has_soname libetcdlock
 check "it exports what the headers declare, and nothing else" same_symbols
 check "a C program links with the guard alone" compile gcc "$dir/fence.c" "$dir/fence" etcdlock-fence
 check "it runs" "$dir/fence" "$dir/store"
-check "a C++ program compiles with the guard" compile g++ "$dir/fence.cc" "$dir/fence-cplusplus" etcdlock-fence
+check "a C++ program compiles with the guard" compile "g++ -x c++" "$dir/fence.c" "$dir/fence-cplusplus" etcdlock-fence
 check "it runs, on the same file" "$dir/fence-cplusplus" "$dir/store"
 check "a C program links with the static guard" compile_fence_static
 check "it runs, on the same file" "$dir/fence-static" "$dir/store"
