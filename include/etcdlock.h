@@ -1,5 +1,5 @@
-/* libetcdlock: distributed locks on top of etcd v3. This header includes all of the public ones; each of them
- * is the manual of its part. */
+/* libetcdlock: distributed locks on top of etcd v3. This header includes all of the public ones but
+ * etcdlock/fence.h, which is of a library of its own; each of them is the manual of its part. */
 #ifndef ETCDLOCK_H
 #define ETCDLOCK_H
 

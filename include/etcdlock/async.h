@@ -63,7 +63,8 @@ ETCDLOCK_API int etcdlock_mutex_unlock_async(etcdlock_mutex *mutex, etcdlock_cal
  * for good; callbacks that it has not begun wait for the dispatch. It belongs to the client: do not read from
  * it and do not close it; it is gone once etcdlock_client_close has returned. Blocks only while a callback
  * that has begun is running. Returns -1, with etcdlock_error_message, if the client is NULL or of a parent
- * process, in a callback on the client's own thread, or if no descriptor is to be had. */
+ * process, in a callback on the client's own thread, or if no descriptor is to be had. Ask for it before the
+ * first callback can come, right after client_open: then none runs elsewhere. */
 ETCDLOCK_API int etcdlock_client_fd(etcdlock_client *client);
 
 /* Runs the callbacks that wait now, on the calling thread, and returns; those that come meanwhile are for the

@@ -5,7 +5,8 @@
  * threads. After fork() it belongs to the parent alone: in the child every function that is given one, or a
  * session or lock made from one, returns ETCDLOCK_EFORKED and touches nothing. A child cannot open a client
  * of its own if its parent had one before (gRPC cannot be used on both sides of a fork); a program that forks
- * workers lets each of them open its own afterwards, or execs. */
+ * workers lets each of them open its own afterwards, or execs. A child that was forked inside a callback must
+ * not return from it: it ends by exec or _exit. */
 #ifndef ETCDLOCK_CLIENT_H
 #define ETCDLOCK_CLIENT_H
 
@@ -74,7 +75,8 @@ ETCDLOCK_API int etcdlock_client_open(etcdlock_client **out,
  * open are revoked, the threads are joined (where a connection was being made, one that waits for its end is
  * gone 4 s later at the latest). The sessions and locks made from it stay valid as handles, to be
  * closed by their owners in any order; until then their functions return ECANCELED.
- * Blocks no longer than command_timeout_ms and 1 s, also when etcd is away. NULL is allowed.
+ * Blocks no longer than command_timeout_ms and 1 s, also when etcd is away, and then until the callbacks that
+ * have begun or wait have returned. NULL is allowed.
  * 0; ETCDLOCK_EUNKNOWN: closed, but a lease could not be revoked and will expire by its time to live;
  * EDEADLK: called from a callback of this client, nothing was done; ETCDLOCK_EFORKED: nothing was done. */
 ETCDLOCK_API int etcdlock_client_close(etcdlock_client *client);

@@ -71,7 +71,8 @@ typedef struct etcdlock_mutex_options {
 ETCDLOCK_API int etcdlock_mutex_new(etcdlock_mutex **out, etcdlock_session *session, const char *name,
                                     const etcdlock_mutex_options *options) ETCDLOCK_CHECK_RESULT;
 
-/* Frees what the handle uses. Does not block. NULL is allowed.
+/* Frees what the handle uses. Blocks only while a callback of this handle is running in another thread, until
+ * it has returned; so do not hold a lock of your own here that such a callback takes. NULL is allowed.
  * EBUSY: it is locked or waited on, nothing was done (a lock that was lost counts as locked until it was
  * unlocked, unless its session was closed by its owner; so does that of a thread that has ended);
  * ETCDLOCK_EFORKED: nothing was done. */

@@ -59,7 +59,8 @@ ETCDLOCK_API int etcdlock_session_open(etcdlock_session **out, etcdlock_client *
 /* Revokes the lease, which releases all that is held through it at once, and frees the handle. Calls that
  * wait through it in other threads return ECANCELED. Locks made from it stay valid as handles, to be
  * destroyed by their owners; until then their functions return ECANCELED.
- * Blocks at most min(command_timeout_ms, time to live). NULL is allowed. May be called from a callback.
+ * Blocks at most min(command_timeout_ms, time to live), and while on_state of this session is running in
+ * another thread. NULL is allowed. May be called from a callback.
  * 0; ETCDLOCK_EUNKNOWN: closed and renewed no longer, but the lease could not be revoked and will expire by
  * its time to live; ETCDLOCK_ESESSION: closed, it had been lost before; ETCDLOCK_EFORKED: nothing was done.
  */
