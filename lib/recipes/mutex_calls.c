@@ -276,8 +276,9 @@ int etcdlock_mutex_destroy(etcdlock_mutex *handle)
     bool is_busy = el_mutex_is_busy(mutex);
     if (!is_busy) {
         el_notifier_await(&client->notifier, mutex);
-        el_mutex_free(mutex);
+        is_busy = el_mutex_is_busy(mutex); /* the callback may have begun something */
     }
+    if (!is_busy) el_mutex_free(mutex);
     el_client_leave(client);
     return is_busy ? el_publish_new(EBUSY,
                                     "mutex_destroy: the mutex is locked or waited on: unlock or cancel first")

@@ -40,6 +40,58 @@ START_TEST(destroyed)
 }
 END_TEST
 
+typedef struct rival {
+    etcdlock_mutex *mutex;
+    atomic_int tid;
+    int destroy; /* what it returned */
+    pthread_t thread;
+    end again;
+} rival;
+
+static void *destroy_meanwhile(void *arg)
+{
+    rival *r = arg;
+    atomic_store(&r->tid, gettid());
+    r->destroy = etcdlock_mutex_destroy(r->mutex);
+    return NULL;
+}
+
+static bool is_asleep(void *arg)
+{
+    rival *r = arg;
+    char path[64], state = ' ';
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", atomic_load(&r->tid));
+    FILE *file = atomic_load(&r->tid) ? fopen(path, "re") : NULL;
+    if (!file) return false;
+    if (fscanf(file, "%*d %*s %c", &state) != 1) state = ' ';
+    fclose(file);
+    return state == 'S';
+}
+
+static void lock_again(etcdlock_mutex *mutex, int error, uint64_t token, void *arg)
+{
+    rival *r = arg;
+    (void)token;
+    if (error || pthread_create(&r->thread, NULL, destroy_meanwhile, r)) abort();
+    if (!live_wait_until(is_asleep, r, 5000)) abort();
+    if (etcdlock_mutex_lock_async(mutex, end_take, &r->again)) abort();
+}
+
+/* A destroy that waits for a callback to return is refused if that callback begins something. */
+START_TEST(destroyed_while_begun)
+{
+    party p = open_owned(live_name("a"), 0);
+    rival r = {.mutex = p.mutex, .destroy = -1};
+    ck_assert_int_eq(etcdlock_mutex_lock(p.mutex), 0);
+    ck_assert_int_eq(etcdlock_mutex_unlock_async(p.mutex, lock_again, &r), 0);
+    ck_assert_int_eq(end_await(&r.again, 10000), 0);
+    ck_assert_int_eq(pthread_join(r.thread, NULL), 0);
+    ck_assert_int_eq(r.destroy, EBUSY);
+    ck_assert_int_eq(etcdlock_mutex_unlock(p.mutex), 0);
+    party_close(&p);
+}
+END_TEST
+
 /* ---- the program's loop
  * ------------------------------------------------------------------------------------------ */
 
@@ -203,6 +255,7 @@ int main(void)
     TCase *cases;
     Suite *suite = live_suite("async_loop", &cases, 60);
     tcase_add_test(cases, destroyed);
+    tcase_add_test(cases, destroyed_while_begun);
     tcase_add_test(cases, dispatched);
     tcase_add_test(cases, nested_calls);
     tcase_add_test(cases, close_dispatches);
