@@ -189,7 +189,9 @@ int etcdlock_client_fd(etcdlock_client *client)
 {
     int error;
     if (enter_client(client, "client_fd")) return -1;
+    client->references++; /* it may be closed meanwhile */
     int fd = el_notifier_poll(&client->notifier, &error);
+    client->references--;
     el_client_leave(client);
     if (fd < 0)
         el_publish_new(error, "client_fd: %s",

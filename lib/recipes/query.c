@@ -156,7 +156,9 @@ int etcdlock_queue_get(etcdlock_queue **out, etcdlock_client *client, const char
         keys[size - 1] = '/';
         end[size - 1] = '/' + 1;
         q.folder = (el_span){keys, size};
+        client->references++; /* it may be closed meanwhile */
         ask(client, &q, (el_span){end, size});
+        client->references--;
     }
     el_free(keys);
     el_client_leave(client);
