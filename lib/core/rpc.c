@@ -81,12 +81,13 @@ static bool must_end(const el_rpc *rpc)
 static void pause_over(el_timer *timer)
 {
     el_rpc *rpc = EL_CONTAINER(timer, el_rpc, pause);
+    el_list_remove(&rpc->waiter.link);
     if (must_end(rpc)) {
         finish_with(rpc, ECANCELED, "cancelled");
         return;
     }
     if (el_now(rpc->client) >= rpc->deadline_ns) {
-        finish_with(rpc, ETCDLOCK_EUNREACHABLE, "no time left");
+        finish_with(rpc, ETCDLOCK_EUNREACHABLE, "no time left, and etcd has not given an auth token");
         return;
     }
     attempt(rpc);
@@ -172,6 +173,7 @@ static void attempt_done(el_call *call, const el_status *status, const el_answer
 static void token_ready(el_auth_waiter *waiter, const el_failure *failure)
 {
     el_rpc *rpc = EL_CONTAINER(waiter, el_rpc, waiter);
+    el_client_timer_clear(rpc->client, EL_LANE_IO, &rpc->pause);
     if (failure->error == EACCES || failure->error == ECANCELED || rpc->is_single) {
         el_rpc_end end = {.failure = *failure, .outcome = EL_OUTCOME_NOT_APPLIED};
         if (failure->error == 0) {
@@ -203,7 +205,12 @@ static void attempt(el_rpc *rpc)
         el_client_timer_set(client, EL_LANE_IO, &rpc->pause, el_now(client));
         return;
     }
-    if (rpc->request.verb != EL_AUTHENTICATE && !el_auth_is_ready(client, &rpc->waiter)) return;
+    if (rpc->request.verb != EL_AUTHENTICATE && !el_auth_is_ready(client, &rpc->waiter)) {
+        /* Fetching it has a deadline of its own, which may be a later one. */
+        if (rpc->deadline_ns < INT64_MAX)
+            el_client_timer_set(client, EL_LANE_IO, &rpc->pause, rpc->deadline_ns);
+        return;
+    }
     int64_t now_ns = el_now(client);
     int64_t limit_ns = now_ns + attempt_limit_ns(rpc);
     rpc->call.lane = EL_LANE_IO;
