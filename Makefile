@@ -398,7 +398,7 @@ clean: ## removes build/
 .PHONY: help
 help: ## this list
 	@echo "targets:"
-	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' Makefile | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' Makefile | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
 	@echo "with CONFIG=asan|ubsan|tsan|valgrind|coverage for the test targets, V=1 to see the commands"
 
 -include $(shell find $(OUT) -name '*.d' 2>/dev/null)
