@@ -166,14 +166,8 @@ $(OUT)/etcdlock-fence.pc: include/etcdlock/version.h Makefile
 	  'Version: $(VERSION)' 'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -letcdlock-fence' \
 	  'Libs.private: -pthread' > $@
 
-$(OUT)/examples/%: $(OUT)/examples/%.o $(STATIC)
-	@echo "  LD      $@"
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(STATIC) $(LIBS)
-
 $(OUT)/test/unit/bench_figures_test: $(addprefix $(OUT)/test/bench/,figures.o goal.o)
 
-$(OUT)/test/%: $(OUT)/test/%.o $(SUPPORT_OBJECTS) $(STATIC) $(FENCE_STATIC)
-	@echo "  LD      $@"
 # The objects of examples lie apart, since a program may have its folder's name.
 $(OUT)/parts/%.o: %.c
 	@mkdir -p $(@D)
@@ -193,6 +187,7 @@ endef
 $(foreach name,$(PRESENT_EXAMPLES),$(eval $(call example,$(name),$(or $(folder_of_$(name)),$(name)))))
 
 $(addprefix $(OUT)/examples/,$(PRESENT_EXAMPLES)): $(STATIC) $(FENCE_STATIC)
+	@mkdir -p $(@D)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(STATIC) $(FENCE_STATIC) $(LIBS) $(EXAMPLE_LIBS)
 
