@@ -89,7 +89,8 @@ ifneq ($(CI),)
 WARNINGS += -Werror
 endif
 
-CFLAGS ?= -O2 -g
+# Coverage is told by lines, which the optimizer moves, joins and drops.
+CFLAGS ?= $(if $(filter coverage,$(CONFIG)),-O0,-O2) -g
 ALL_CPPFLAGS = -Iinclude -Ilib -I$(GEN) -D_GNU_SOURCE $(CPPFLAGS) $(PACKAGE_CFLAGS)
 ALL_CFLAGS   = -std=c11 $(WARNINGS) -fPIC -fvisibility=hidden -pthread -fno-strict-overflow $(CONFIG_FLAGS) $(CFLAGS)
 ALL_LDFLAGS  = -pthread $(CONFIG_FLAGS) $(LDFLAGS)
@@ -100,7 +101,7 @@ TEST_LIBS      = -lcheck -lsubunit -lrt -lm
 CONFIG_FLAGS_asan     := -fsanitize=address -fno-omit-frame-pointer
 CONFIG_FLAGS_ubsan    := -fsanitize=undefined -fno-sanitize-recover=all
 CONFIG_FLAGS_tsan     := -fsanitize=thread -fno-omit-frame-pointer
-CONFIG_FLAGS_coverage := --coverage
+CONFIG_FLAGS_coverage := --coverage -fprofile-update=atomic
 CONFIG_FLAGS_fuzz     := $(if $(FUZZER),-fsanitize=fuzzer-no-link$(comma)address$(comma)undefined -fno-sanitize-recover=all,\
                            -fsanitize=address) -fno-omit-frame-pointer
 CONFIG_FLAGS          := $(CONFIG_FLAGS_$(CONFIG))
@@ -166,14 +167,8 @@ $(OUT)/etcdlock-fence.pc: include/etcdlock/version.h Makefile
 	  'Version: $(VERSION)' 'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -letcdlock-fence' \
 	  'Libs.private: -pthread' > $@
 
-$(OUT)/examples/%: $(OUT)/examples/%.o $(STATIC)
-	@echo "  LD      $@"
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(STATIC) $(LIBS)
-
 $(OUT)/test/unit/bench_figures_test: $(addprefix $(OUT)/test/bench/,figures.o goal.o)
 
-$(OUT)/test/%: $(OUT)/test/%.o $(SUPPORT_OBJECTS) $(STATIC) $(FENCE_STATIC)
-	@echo "  LD      $@"
 # The objects of examples lie apart, since a program may have its folder's name.
 $(OUT)/parts/%.o: %.c
 	@mkdir -p $(@D)
@@ -193,6 +188,7 @@ endef
 $(foreach name,$(PRESENT_EXAMPLES),$(eval $(call example,$(name),$(or $(folder_of_$(name)),$(name)))))
 
 $(addprefix $(OUT)/examples/,$(PRESENT_EXAMPLES)): $(STATIC) $(FENCE_STATIC)
+	@mkdir -p $(@D)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(STATIC) $(FENCE_STATIC) $(LIBS) $(EXAMPLE_LIBS)
 
@@ -265,9 +261,13 @@ test: ## all tests: unit, simulator, live on real etcd, the proofs of the exampl
 # ThreadSanitizer cannot see into gRPC, which is not built with it: it gets the tests that run on the simulator.
 TEST_KINDS := unit sim $(if $(filter tsan,$(CONFIG)),,live $(if $(filter release,$(CONFIG)),proof install))
 
+# What was run of lib/ is told at the end, whether the tests passed or not: see scripts/coverage.sh.
+told = $(if $(filter coverage,$(CONFIG)),; status=$$?; OUT=$(OUT) scripts/coverage.sh && exit $$status)
+
 .PHONY: run-all-tests
 run-all-tests: all $(foreach kind,$(TEST_KINDS),$(call tests_of,$(kind)))
-	@CONFIG=$(CONFIG) OUT=$(OUT) scripts/run-tests.sh $(TEST_KINDS)
+	@$(if $(filter coverage,$(CONFIG)),OUT=$(OUT) scripts/coverage.sh forget)
+	@CONFIG=$(CONFIG) OUT=$(OUT) scripts/run-tests.sh $(TEST_KINDS)$(told)
 
 define kind_target
 .PHONY: test-$(1)
@@ -275,7 +275,7 @@ test-$(1): setup$(if $(filter proof,$(1)),-proof)
 	@$$(MAKE) --no-print-directory run-test-$(1)
 .PHONY: run-test-$(1)
 run-test-$(1): all $(call tests_of,$(1))
-	@CONFIG=$(CONFIG) OUT=$(OUT) scripts/run-tests.sh $(1)
+	@CONFIG=$(CONFIG) OUT=$(OUT) scripts/run-tests.sh $(1)$$(told)
 endef
 $(foreach kind,unit sim live fault proof install,$(eval $(call kind_target,$(kind))))
 # What each of these does, for `make help`:
@@ -400,5 +400,6 @@ help: ## this list
 	@echo "targets:"
 	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' Makefile | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
 	@echo "with CONFIG=asan|ubsan|tsan|valgrind|coverage for the test targets, V=1 to see the commands"
+	@echo "with CONFIG=coverage they end with what was run of lib/; scripts/coverage.sh --help tells more"
 
 -include $(shell find $(OUT) -name '*.d' 2>/dev/null)

@@ -69,6 +69,7 @@ static void *run(void *arg)
 {
     proxy *p = arg;
     struct epoll_event events[EVENTS_AT_ONCE];
+    sem_post(&p->running);
     pthread_mutex_lock(&p->lock);
     while (!p->stopping) {
         int wait_ms = time_to_next(p);
@@ -179,8 +180,12 @@ void proxy_start(proxy *p, const char *target)
     watch(p, p->alarm, ALARM);
     begin_listening(p);
     pthread_mutex_init(&p->lock, NULL);
+    sem_init(&p->running, 0, 0);
     errno = pthread_create(&p->thread, NULL, run, p);
     proxy_must(errno == 0, "proxy: pthread_create");
+    while (sem_wait(&p->running) != 0)
+        ;
+    sem_destroy(&p->running);
 }
 
 /* Settings are changed between these two; the thread then looks at everything once more. */

@@ -7,6 +7,7 @@
 #define TEST_PROXY_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,6 +32,7 @@ typedef enum proxy_welcome {
 
 typedef struct proxy {
     pthread_t thread;
+    sem_t running;        /* while it starts */
     pthread_mutex_t lock; /* over all that follows */
     struct proxy_link *links;
     uint64_t links_made;
@@ -54,7 +56,9 @@ typedef struct proxy {
 } proxy;
 
 /* Begins to serve in front of "host:port", with nothing wrong. It listens on the target's own address if that
- * is a loopback one, so that the name in the target's certificate fits. Aborts the test if it cannot. */
+ * is a loopback one, so that the name in the target's certificate fits. Returns when its thread has nothing
+ * to do but wait for connections: a fork amid its start would leave the child with AddressSanitizer's
+ * allocator locked for ever. Aborts the test if it cannot. */
 void proxy_start(proxy *p, const char *target);
 /* Ends all connections, the thread, and closes every descriptor. */
 void proxy_stop(proxy *p);
