@@ -47,7 +47,10 @@ ALL_TESTS       := $(foreach kind,unit sim live fault proof,$(call tests_of,$(ki
 TORTURE         := $(OUT)/test/torture/torture $(OUT)/test/torture/torture_client
 TORTURE_PARTS   := $(filter-out $(addsuffix .o,$(TORTURE)),$(patsubst %.c,$(OUT)/%.o,$(wildcard test/torture/*.c)))
 FENCE_CRASH     := $(OUT)/test/fence/fence_crash
-FENCE_PARTS     := $(filter-out $(FENCE_CRASH).o,$(patsubst %.c,$(OUT)/%.o,$(wildcard test/fence/*.c)))
+# Calls of the system that can be refused, in the tests that are linked so.
+FENCE_REFUSAL   := $(OUT)/test/fence/refusal.o
+FENCE_REFUSED   := $(addprefix $(OUT)/test/unit/,fence_memory_test fence_fault_test)
+FENCE_PARTS     := $(filter-out $(FENCE_CRASH).o $(FENCE_REFUSAL),$(patsubst %.c,$(OUT)/%.o,$(wildcard test/fence/*.c)))
 BENCH           := $(addprefix $(OUT)/test/bench/,bench floor ours ours_async waiters_ours)
 # Workers of other systems, where their libraries are installed.
 BENCH_PEERS     := $(addprefix $(OUT)/test/bench/,$(if $(wildcard /usr/include/hiredis/hiredis.h),redlock) \
@@ -198,9 +201,11 @@ absent-examples:
 
 $(OUT)/test/%: $(OUT)/test/%.o $(SUPPORT_OBJECTS) $(STATIC) $(FENCE_STATIC)
 	@echo "  LD      $@"
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(STATIC) $(FENCE_STATIC) $(LIBS) $(TEST_LIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(STATIC) $(FENCE_STATIC) $(LIBS) $(TEST_WRAPS) $(TEST_LIBS)
 
 $(FENCE_CRASH) $(filter $(OUT)/test/unit/fence_%,$(call tests_of,unit)): $(FENCE_PARTS)
+$(FENCE_REFUSED): $(FENCE_REFUSAL)
+$(FENCE_REFUSED): TEST_WRAPS := $(foreach name,calloc strdup strndup free renameat2 linkat openat pthread_atfork,-Wl$(comma)--wrap=$(name))
 
 $(TORTURE): %: %.o $(TORTURE_PARTS) $(SUPPORT_OBJECTS) $(STATIC)
 	@echo "  LD      $@"

@@ -59,7 +59,8 @@ typedef struct etcdlock_fence_options {
     size_t size;                          /* sizeof(etcdlock_fence_options), set by the INIT macro */
     etcdlock_fence_durability durability; /* 0: what the file was made with; DISK for a new file */
     unsigned flags;                       /* ETCDLOCK_FENCE_EXISTING */
-    unsigned mode;                        /* permissions of a file that is created, less the umask; 0: 0600 */
+    unsigned mode;                        /* permissions of a file that is created, less the umask, 0600 among
+                                           * them; 0: 0600 */
     int64_t wait_ms; /* how long a call waits while others keep the resource; 0: 10,000; negative: no limit */
 } etcdlock_fence_options;
 
@@ -79,13 +80,14 @@ ETCDLOCK_API int etcdlock_fence_open_memory(etcdlock_fence **out) ETCDLOCK_CHECK
  * What is there but is not a whole store is never replaced:
  *
  * EBADMSG: the file is not a fence file, is empty, cut short, or damaged in both of its copies; ENOTSUP: it
- * was made by a newer version of the library, or the file system has no locks of open file descriptions;
- * EINVAL: NULL, an empty path, options of unknown size, an unknown durability, flag or mode, or another
- * durability than the file was made with; ELOOP: path is a symbolic link (its folders may be); ENOENT: no
- * such folder, or with ETCDLOCK_FENCE_EXISTING no such file; EACCES, EROFS, EISDIR, ENOTDIR, ENOSPC, EDQUOT,
- * EMFILE, EIO, ...: what the system says of the file, which must be readable and writable; ETIMEDOUT: another
- * process has been adding a resource for longer than wait_ms; ENAMETOOLONG (21 bytes are added to its name
- * while it is made); ENOMEM. */
+ * was made by a newer version of the library, or the file system lacks locks of open file descriptions, or
+ * any way to create without replacing; EINVAL: NULL, an empty path, options of unknown size, an unknown
+ * durability, flag or mode, or another durability than the file was made with; ELOOP: path is a symbolic link
+ * (its folders may be); ENOENT: no such folder, or with ETCDLOCK_FENCE_EXISTING no such file; EACCES, EROFS,
+ * EISDIR, ENOTDIR, ENOSPC, EDQUOT, EMFILE, EIO, ...: what the system says of the file, which must be readable
+ * and writable, while its folders need only be passable; ETIMEDOUT: another process has been adding a
+ * resource for longer than wait_ms; ENAMETOOLONG (21 bytes are added to its name while it is made); ENOMEM.
+ */
 ETCDLOCK_API int etcdlock_fence_open_file(etcdlock_fence **out, const char *path,
                                           const etcdlock_fence_options *options) ETCDLOCK_CHECK_RESULT;
 

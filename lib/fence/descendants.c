@@ -1,11 +1,15 @@
 #include "fence/descendants.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 static atomic_uint generation = 1;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool is_told_of_forks;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static el_fence_file *files;
 
@@ -37,23 +41,30 @@ static void in_child(void)
 
 static void watch_forks(void)
 {
-    /* It can fail only for lack of memory at program start; then a child is merely not recognised. */
-    (void)pthread_atfork(before_fork, in_parent, in_child);
+    is_told_of_forks = pthread_atfork(before_fork, in_parent, in_child) == 0;
 }
 
 unsigned el_fence_generation(void)
 {
     pthread_once(&once, watch_forks);
-    return atomic_load_explicit(&generation, memory_order_relaxed);
+    return is_told_of_forks ? atomic_load_explicit(&generation, memory_order_relaxed) : 0;
 }
 
 void el_fence_descendants_watch(el_fence_file *file)
 {
-    pthread_once(&once, watch_forks);
     pthread_mutex_lock(&mutex);
     file->next = files;
     files = file;
     pthread_mutex_unlock(&mutex);
+}
+
+int el_fence_descendants_open(int *fd, int folder, const char *name, int how)
+{
+    pthread_mutex_lock(&mutex);
+    *fd = openat(folder, name, how);
+    int error = *fd < 0 ? errno : 0;
+    pthread_mutex_unlock(&mutex);
+    return error;
 }
 
 void el_fence_descendants_forget(el_fence_file *file)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fence/caller.h"
 #include "fence/descendants.h"
 #include "fence/guard.h"
 #include "fence/message.h"
@@ -11,12 +12,13 @@
 enum {
     DEFAULT_WAIT_MS = 10000,
     ALL_MODES = 0777,
+    OWNER_MODE = 0600,
 };
 
 /* NULL, with a message: no memory. */
 static etcdlock_fence *make(void)
 {
-    etcdlock_fence *fence = calloc(1, sizeof(*fence));
+    etcdlock_fence *fence = el_fence_generation() ? calloc(1, sizeof(*fence)) : NULL;
     if (!fence) {
         el_fence_fail(ENOMEM, "no memory for a fence");
         return NULL;
@@ -38,7 +40,10 @@ static void destroy(etcdlock_fence *fence)
 int etcdlock_fence_open_memory(etcdlock_fence **out)
 {
     if (!out) return el_fence_fail(EINVAL, "no place for the fence was given");
+    el_fence_caller caller;
+    el_fence_caller_hold(&caller);
     *out = make();
+    el_fence_caller_release(&caller);
     return *out ? 0 : ENOMEM;
 }
 
@@ -58,6 +63,9 @@ static int read_options(etcdlock_fence_options *options, const etcdlock_fence_op
         return el_fence_fail(EINVAL, "fence options: flags %#x are not known", options->flags);
     if (options->mode & ~(unsigned)ALL_MODES)
         return el_fence_fail(EINVAL, "fence options: mode %#o is more than permissions", options->mode);
+    if (options->mode && (options->mode & OWNER_MODE) != OWNER_MODE)
+        return el_fence_fail(EINVAL, "fence options: with mode %#o its owner could not open the file again",
+                             options->mode);
     return 0;
 }
 
@@ -68,8 +76,23 @@ static int read_all(etcdlock_fence *fence, uint32_t durability)
     if (!error) error = el_fence_call_end(&call, el_fence_refresh(&call, durability));
     if (error || !fence->file.to_disk) return error;
     /* Whoever created the file may have died before its name was on the disk. */
-    error = el_fence_file_sync_folder(fence->file.folder);
+    error = el_fence_file_sync_name(&fence->file);
     return error ? el_fence_fail_file(error, fence->file.path, "put its name on the disk") : 0;
+}
+
+static int open_file(etcdlock_fence **out, const char *path, const etcdlock_fence_options *said)
+{
+    etcdlock_fence *fence = make();
+    if (!fence) return ENOMEM;
+    if (said->wait_ms) fence->wait_ms = said->wait_ms;
+    int error = el_fence_file_open(&fence->file, path, said);
+    fence->is_in_file = !error;
+    if (!error) error = read_all(fence, said->durability);
+    if (error)
+        destroy(fence);
+    else
+        *out = fence;
+    return error;
 }
 
 int etcdlock_fence_open_file(etcdlock_fence **out, const char *path, const etcdlock_fence_options *options)
@@ -80,19 +103,10 @@ int etcdlock_fence_open_file(etcdlock_fence **out, const char *path, const etcdl
     etcdlock_fence_options said;
     int error = read_options(&said, options);
     if (error) return error;
-    etcdlock_fence *fence = make();
-    if (!fence) return ENOMEM;
-    if (said.wait_ms) fence->wait_ms = said.wait_ms;
-    int cancel_state;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    error = el_fence_file_open(&fence->file, path, &said);
-    fence->is_in_file = !error;
-    if (!error) error = read_all(fence, said.durability);
-    if (error)
-        destroy(fence);
-    else
-        *out = fence;
-    pthread_setcancelstate(cancel_state, NULL);
+    el_fence_caller caller;
+    el_fence_caller_hold(&caller);
+    error = open_file(out, path, &said);
+    el_fence_caller_release(&caller);
     return error;
 }
 
@@ -109,6 +123,9 @@ int etcdlock_fence_close(etcdlock_fence *fence)
                 EBUSY, "%u calls of the fence have not returned, or resources are kept: end them first",
                 n_inside);
     }
+    el_fence_caller caller;
+    el_fence_caller_hold(&caller);
     destroy(fence);
+    el_fence_caller_release(&caller);
     return 0;
 }

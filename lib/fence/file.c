@@ -22,8 +22,8 @@ static int open_folder(el_fence_file *file)
         folder = strndup(file->path, slash == file->path ? 1 : (size_t)(slash - file->path));
         if (!folder) return el_fence_fail(ENOMEM, "no memory for a fence file");
     }
-    file->folder = open(folder ? folder : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int error = file->folder < 0 ? errno : 0;
+    const int how = O_PATH | O_DIRECTORY | O_CLOEXEC;
+    int error = el_fence_descendants_open(&file->folder, AT_FDCWD, folder ? folder : ".", how);
     free(folder);
     return error ? el_fence_fail_file(error, file->path, "open its folder") : 0;
 }
@@ -32,8 +32,7 @@ static int open_folder(el_fence_file *file)
 static int open_once(el_fence_file *file)
 {
     const int how = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
-    file->fd = openat(file->folder, file->base, how);
-    return file->fd < 0 ? errno : 0;
+    return el_fence_descendants_open(&file->fd, file->folder, file->base, how);
 }
 
 static int open_or_create(el_fence_file *file, const etcdlock_fence_options *options)
@@ -66,10 +65,10 @@ int el_fence_file_open(el_fence_file *file, const char *path, const etcdlock_fen
     file->fd = file->folder = -1;
     file->path = strdup(path);
     if (!file->path) return el_fence_fail(ENOMEM, "no memory for a fence file");
+    el_fence_descendants_watch(file);
     int error = open_folder(file);
     if (!error) error = open_or_create(file, options);
     if (!error) error = identify(file);
-    el_fence_descendants_watch(file);
     if (error) el_fence_file_close(file);
     return error;
 }

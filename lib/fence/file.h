@@ -39,7 +39,7 @@ int el_fence_file_present(const el_fence_file *file);
  * message. */
 int el_fence_file_create(int folder, const char *base, const etcdlock_fence_options *options);
 
-/* Puts the names in the folder on the disk. 0 or errno. */
-int el_fence_file_sync_folder(int folder);
+/* Puts the file's name on the disk. 0 or errno. Blocks. */
+int el_fence_file_sync_name(const el_fence_file *file);
 
 #endif

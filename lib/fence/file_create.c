@@ -36,7 +36,8 @@ static int publish(int folder, const char *temporary, const char *base)
 {
     if (renameat2(folder, temporary, folder, base, RENAME_NOREPLACE) == 0) return 0;
     if (errno != EINVAL && errno != ENOSYS) return errno;
-    if (linkat(folder, temporary, folder, base, 0)) return errno;
+    /* EPERM: no hard links either. */
+    if (linkat(folder, temporary, folder, base, 0)) return errno == EPERM ? ENOTSUP : errno;
     return unlinkat(folder, temporary, 0) ? errno : 0;
 }
 
@@ -58,9 +59,11 @@ int el_fence_file_create(int folder, const char *base, const etcdlock_fence_opti
     return error;
 }
 
-int el_fence_file_sync_folder(int folder)
+int el_fence_file_sync_name(const el_fence_file *file)
 {
-    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(file->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    /* Whoever may not list the folder may use the file all the same; this syncs more than is needed. */
+    if (fd < 0 && errno == EACCES) return syncfs(file->fd) ? errno : 0;
     if (fd < 0) return errno;
     int error = fsync(fd) ? errno : 0;
     close(fd);

@@ -20,9 +20,7 @@ int el_fence_call_begin(el_fence_call *call, etcdlock_fence *fence, int64_t wait
             "the fence was opened before fork() and belongs to the parent process: open one here");
     memset(call, 0, sizeof(*call));
     call->fence = fence;
-    /* A thread that is cancelled must not take a turn with it. A guard in memory gets here with every check,
-     * and only the wait for a turn could be cancelled there. */
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &call->cancel_state);
+    el_fence_caller_hold(&call->caller);
     call->deadline = el_fence_deadline(wait_ms);
     pthread_mutex_lock(&fence->mutex);
     fence->n_inside++;
@@ -33,7 +31,7 @@ int el_fence_call_end(el_fence_call *call, int error)
 {
     call->fence->n_inside--;
     pthread_mutex_unlock(&call->fence->mutex);
-    pthread_setcancelstate(call->cancel_state, NULL);
+    el_fence_caller_release(&call->caller);
     return error;
 }
 

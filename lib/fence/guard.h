@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "etcdlock/fence.h"
+#include "fence/caller.h"
 #include "fence/file.h"
 #include "fence/table.h"
 #include "fence/turn.h"
@@ -29,10 +30,10 @@ typedef struct el_fence_call {
     uint64_t token;
     uint64_t highest; /* once it is known that the token is lower */
     int64_t deadline;
-    int cancel_state;
+    el_fence_caller caller;
 } el_fence_call;
 
-/* Begins a call: 0, with the mutex locked and cancellation off; EINVAL or ETCDLOCK_EFORKED with its message.
+/* Begins a call: 0, with the mutex locked and the caller held; EINVAL or ETCDLOCK_EFORKED with its message.
  */
 int el_fence_call_begin(el_fence_call *call, etcdlock_fence *fence, int64_t wait_ms);
 /* Ends it; returns `error`. */

@@ -54,7 +54,7 @@ static const char *advice(int error)
         return "close other files or raise the limit";
     case ENOTSUP:
     case ENOLCK:
-        return "put it on a local file system that has locks of open file descriptions";
+        return "put it on a local file system with hard links and locks of open file descriptions";
     default:
         return "nothing was admitted";
     }

@@ -2,6 +2,7 @@
 
 #include <check.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,8 +29,8 @@ static struct {
     size_t size;
     piece pending[PENDING_MAX];
     unsigned n_pending;
-    long life; /* bytes until death; negative: for ever */
-    bool sync_fails;
+    long life;             /* bytes until death; negative: for ever */
+    unsigned failing_sync; /* so many syncs from now; 0: none */
     unsigned n_syncs;
     uint64_t seed;
 } disk;
@@ -97,9 +98,9 @@ static int sync_all(int fd)
 {
     (void)fd;
     disk.n_syncs++;
-    if (disk.life == 0 || disk.sync_fails) {
+    bool fails = disk.failing_sync && --disk.failing_sync == 0;
+    if (disk.life == 0 || fails) {
         if (disk.life != 0) some_reach(false);
-        disk.sync_fails = false;
         errno = EIO;
         return -1;
     }
@@ -114,7 +115,7 @@ void disk_model_start(const char *name, uint64_t seed)
     disk.name = name;
     disk.seed = seed * 2654435761u + 1;
     disk.life = -1;
-    disk.sync_fails = false;
+    disk.failing_sync = 0;
     disk.n_pending = disk.n_syncs = 0;
     size_t size;
     unsigned char *bytes = store_read(name, &size);
@@ -135,9 +136,9 @@ void disk_model_die_after(long bytes)
     disk.life = bytes;
 }
 
-void disk_model_fail_sync(bool fails)
+void disk_model_fail_sync(unsigned nth)
 {
-    disk.sync_fails = fails;
+    disk.failing_sync = nth;
 }
 
 void disk_model_cut_power(void)

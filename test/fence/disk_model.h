@@ -3,7 +3,6 @@
 #ifndef TEST_FENCE_DISK_MODEL_H
 #define TEST_FENCE_DISK_MODEL_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* From now on the writes and syncs of libetcdlock-fence go through the model; what the file of that name has
@@ -15,9 +14,9 @@ void disk_model_stop(void);
 /* After so many bytes more, the process is as good as dead: its writes are cut off there and all later ones,
  * and syncs, fail. Negative: it lives. */
 void disk_model_die_after(long bytes);
-/* True: the next sync fails: some of what was on its way is lost, though the cache goes on to show it and
- * does not take it for unwritten any more. */
-void disk_model_fail_sync(bool fails);
+/* The nth sync from now fails (1: the next one; 0: none does): some of what was on its way is lost, though
+ * the cache goes on to show it and does not take it for unwritten any more. */
+void disk_model_fail_sync(unsigned nth);
 
 /* Makes the file what a power cut leaves: all that was synced; of the rest, of each sector nothing or all or,
  * for one, a beginning. Nobody may have the file open. */

@@ -87,6 +87,30 @@ uint64_t store_highest(etcdlock_fence *fence, const char *resource)
     return token;
 }
 
+int store_n_files(void)
+{
+    DIR *dir = opendir(store_folder());
+    ck_assert_ptr_nonnull(dir);
+    int n = 0;
+    for (struct dirent *entry; (entry = readdir(dir));)
+        n += entry->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+int store_n_descriptors(void)
+{
+    int n = 0;
+    for (int fd = 3; fd < 200; fd++) {
+        char link[64], target[600];
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        ssize_t size = readlink(link, target, sizeof(target) - 1);
+        target[size < 0 ? 0 : size] = '\0';
+        n += strncmp(target, store_folder(), strlen(store_folder())) == 0;
+    }
+    return n;
+}
+
 unsigned char *store_read(const char *name, size_t *size)
 {
     int fd = open(store_path(name), O_RDONLY | O_CLOEXEC);

@@ -33,6 +33,11 @@ void store_close(etcdlock_fence *fence);
 /* The highest token of a resource; fails the case on an error. */
 uint64_t store_highest(etcdlock_fence *fence, const char *resource);
 
+/* How many files are in the folder. */
+int store_n_files(void);
+/* How many descriptors this process has of the folder and of what is in it. */
+int store_n_descriptors(void);
+
 /* All bytes of the file, to be freed. */
 unsigned char *store_read(const char *name, size_t *size);
 /* Writes them over the file in place, as `cp` does. */

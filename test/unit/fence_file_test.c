@@ -153,6 +153,8 @@ START_TEST(options_are_judged)
     ck_assert_int_eq(open_with(&options), EINVAL);
     options = good, options.mode = 04600;
     ck_assert_int_eq(open_with(&options), EINVAL);
+    options = good, options.mode = 0440;
+    ck_assert_int_eq(open_with(&options), EINVAL);
     ck_assert_int_eq(etcdlock_fence_open_file(NULL, "x", NULL), EINVAL);
     ck_assert_int_eq(etcdlock_fence_open_file(&fence, NULL, NULL), EINVAL);
     ck_assert_int_eq(etcdlock_fence_open_file(&fence, "", NULL), EINVAL);
@@ -211,6 +213,8 @@ START_TEST(refused_paths)
     ck_assert_int_eq(access(store_path("nowhere"), F_OK), -1);
     ck_assert_int_eq(mkfifo(store_path("pipe"), 0600), 0);
     ck_assert_int_eq(try_open("pipe"), EBADMSG);
+    ck_assert_int_eq(etcdlock_fence_open_file(&fence, "/dev/full", NULL), EBADMSG);
+    ck_assert_int_eq(etcdlock_fence_open_file(&fence, "/", NULL), EISDIR);
     char name[300];
     memset(name, 'n', sizeof(name));
     name[299] = '\0';
@@ -257,6 +261,29 @@ START_TEST(no_access)
     ck_assert_int_eq(child_receive(&c), EACCES);
     ck_assert_int_eq(child_receive(&c), EACCES);
     ck_assert_int_eq(child_receive(&c), 1);
+    child_end(&c);
+}
+END_TEST
+
+static void as_nobody_with_token(child *parent, void *arg)
+{
+    (void)arg;
+    ck_assert_int_eq(setuid(65534), 0);
+    child_send(parent, try_open("fence"));
+    child_send(parent, fence ? check("r", 7) : -1);
+}
+
+/* A folder that may be passed through but not listed is enough for a store that is there. */
+START_TEST(folder_not_listed)
+{
+    if (getuid() != 0) return;
+    store_close(store_open(STORE_DISK));
+    ck_assert_int_eq(chmod(store_path("fence"), 0666), 0);
+    ck_assert_int_eq(chmod(store_folder(), 0711), 0);
+    child c;
+    child_start(&c, as_nobody_with_token, NULL);
+    ck_assert_int_eq(child_receive(&c), 0);
+    ck_assert_int_eq(child_receive(&c), 0);
     child_end(&c);
 }
 END_TEST
@@ -396,6 +423,7 @@ int main(void)
     tcase_add_test(tests, refused_paths);
     tcase_add_test(tests, not_ours);
     tcase_add_test(tests, no_access);
+    tcase_add_test(tests, folder_not_listed);
     tcase_add_test(tests, newer_version);
     tcase_add_test(tests, cut_short);
     tcase_add_test(tests, removed_or_replaced);
