@@ -76,21 +76,25 @@ static void ended(el_hold *hold, const el_failure *failure)
 /* ---- its beginning
  * ----------------------------------------------------------------------------------------------- */
 
-/* Finds the mutex and takes its client's lock. */
-static int enter(etcdlock_mutex *handle, const char *call, el_mutex **out, el_failure *failure)
+/* Finds the mutex and takes its client's lock; NULL with the failure filled in. */
+static el_mutex *enter(etcdlock_mutex *handle, const char *call, el_failure *failure)
 {
+    el_mutex *mutex = NULL;
     failure->error = 0;
-    if (handle && el_dropin_is(handle))
-        return el_fail(failure, EINVAL, "%s: a drop-in mutex belongs to threads: make one with HANDLE_OWNED",
-                       call);
-    if (el_dropin_resolve(handle, false, out, failure)) return failure->error;
-    if (el_client_enter((*out)->client))
-        return el_fail(failure, ETCDLOCK_EFORKED,
-                       "%s: the mutex was made before fork() and belongs to the parent", call);
-    if ((*out)->flags & ETCDLOCK_HANDLE_OWNED) return 0;
-    el_client_leave((*out)->client);
-    return el_fail(failure, EINVAL, "%s: the mutex belongs to threads: make it with ETCDLOCK_HANDLE_OWNED",
-                   call);
+    if (handle && el_dropin_is(handle)) {
+        el_fail(failure, EINVAL, "%s: a drop-in mutex belongs to threads: make one with HANDLE_OWNED", call);
+        return NULL;
+    }
+    if (el_dropin_resolve(handle, false, &mutex, failure)) return NULL;
+    if (el_client_enter(mutex->client)) {
+        el_fail(failure, ETCDLOCK_EFORKED, "%s: the mutex was made before fork() and belongs to the parent",
+                call);
+        return NULL;
+    }
+    if (mutex->flags & ETCDLOCK_HANDLE_OWNED) return mutex;
+    el_client_leave(mutex->client);
+    el_fail(failure, EINVAL, "%s: the mutex belongs to threads: make it with ETCDLOCK_HANDLE_OWNED", call);
+    return NULL;
 }
 
 /* NULL with the failure filled in. */
@@ -122,11 +126,11 @@ static void withdraw_operation(operation *o)
 static int begin_lock(etcdlock_mutex *handle, const char *call, el_enter_mode mode, int64_t limit_ns,
                       etcdlock_callback *callback, void *arg)
 {
-    el_mutex *mutex;
     el_failure failure;
     el_hold *hold;
     if (!callback) return el_publish_new(EINVAL, "%s: callback is NULL", call);
-    if (enter(handle, call, &mutex, &failure)) return el_publish(&failure);
+    el_mutex *mutex = enter(handle, call, &failure);
+    if (!mutex) return el_publish(&failure);
     el_client *client = mutex->client;
     operation *o = new_operation(mutex, call, callback, arg, &failure);
     if (o) {
@@ -159,10 +163,10 @@ int etcdlock_mutex_lock_for_async(etcdlock_mutex *mutex, int64_t ms, etcdlock_ca
 
 int etcdlock_mutex_unlock_async(etcdlock_mutex *handle, etcdlock_callback *callback, void *arg)
 {
-    el_mutex *mutex;
     el_failure failure;
     bool is_over;
-    if (enter(handle, "unlock_async", &mutex, &failure)) return el_publish(&failure);
+    el_mutex *mutex = enter(handle, "unlock_async", &failure);
+    if (!mutex) return el_publish(&failure);
     el_client *client = mutex->client;
     operation *o = new_operation(mutex, "unlock_async", callback, arg, &failure);
     if (o) {

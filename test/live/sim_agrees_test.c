@@ -104,13 +104,6 @@ static void watch(int64_t id, el_span name, int64_t start_revision)
     settle(start_revision ? 250 : 20);
 }
 
-static void watch_deletes(int64_t id, el_span name)
-{
-    for (int i = 0; i < 2; i++)
-        agree_watch_create(&sides[i], id, name, 0, true);
-    settle(20);
-}
-
 static void unwatch(int64_t id)
 {
     settle(30);
@@ -302,17 +295,19 @@ START_TEST(expiry)
 }
 END_TEST
 
-/* Watches from now, the past, the future and a compacted revision; ids used twice; two events at once. */
+/* Watches from now, the past, the future and a compacted revision, and of deletions alone; ids used twice;
+ * two events at once. */
 START_TEST(watch_starts)
 {
-    el_op put = put_op("a", 0), del = delete_op("a", NULL);
-    both_ops(&put, 1);
-    both_ops(&del, 1);
-    both_ops(&put, 1);
+    el_op put = put_op("a", 0), del = delete_op("a", NULL), *first[] = {&put, &del, &put};
+    for (int i = 0; i < 3; i++)
+        both_ops(first[i], 1);
     watch(1, key("a"), 0);
     watch(2, key("a"), 1);
     watch(3, key("a"), sides[0].revision + 2);
     watch(4, key("a"), sides[0].revision);
+    for (int i = 0; i < 2; i++)
+        agree_watch_create(&sides[i], 5, key("a"), 0, true);
     watch(1, key("a"), 0);
     both_ops(&put, 1);
     el_op batch[] = {nested_op(&put, 1), nested_op(&del, 1)};
@@ -323,21 +318,6 @@ START_TEST(watch_starts)
     both_ops(&put, 1);
     watch(1, key("a"), 0);
     both_ops(&del, 1);
-    compare_watches();
-}
-END_TEST
-
-/* A watch of deletions alone. */
-START_TEST(watch_without_puts)
-{
-    el_op put = put_op("a", 0), del = delete_op("a", NULL);
-    watch_deletes(1, key("a"));
-    watch(2, key("a"), 0);
-    both_ops(&put, 1);
-    both_ops(&del, 1);
-    el_op batch[] = {nested_op(&put, 1), nested_op(&del, 1)};
-    both_ops(batch, 2);
-    both_ops(&put, 1);
     compare_watches();
 }
 END_TEST
@@ -370,8 +350,7 @@ START_TEST(status_and_authentication)
 }
 END_TEST
 
-/* ---- random sequences ------------------------------------------------------------------------------------
- */
+/* ---- random sequences ---- */
 
 static const char *const names[] = {"a", "a/1", "a/2", "b", "c", "c0", "d"};
 static uint64_t seed;
@@ -498,7 +477,6 @@ static Suite *suite(void)
     tcase_add_test(cases, leases);
     tcase_add_test(cases, expiry);
     tcase_add_test(cases, watch_starts);
-    tcase_add_test(cases, watch_without_puts);
     tcase_add_test(cases, compacted_watch);
     tcase_add_test(cases, status_and_authentication);
     tcase_add_loop_test(cases, random_sequences, 0, 5);
