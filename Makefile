@@ -231,9 +231,9 @@ $(call tests_of,fault): | $(CLOCK_SHIM)
 
 FUZZ_SHARED := $(addprefix $(OUT)/test/fuzz/,input.o answer_walk.o $(if $(FUZZER),,seeds_main.o))
 
-$(OUT)/test/fuzz/%_fuzz: $(OUT)/test/fuzz/%_fuzz.o $(FUZZ_SHARED) $(STATIC)
+$(OUT)/test/fuzz/%_fuzz: $(OUT)/test/fuzz/%_fuzz.o $(FUZZ_SHARED) $(STATIC) $(FENCE_STATIC)
 	@echo "  LD      $@"
-	$(Q)$(CC) $(FUZZER) $(ALL_LDFLAGS) -Wl,--as-needed -o $@ $< $(FUZZ_SHARED) $(STATIC) $(LIBS)
+	$(Q)$(CC) $(FUZZER) $(ALL_LDFLAGS) -Wl,--as-needed -o $@ $< $(FUZZ_SHARED) $(STATIC) $(FENCE_STATIC) $(LIBS)
 
 MAKE_SEEDS_OBJECTS := $(addprefix $(OUT)/test/,fuzz/make_seeds.o fuzz/seed_messages.o support/codec_samples.o)
 

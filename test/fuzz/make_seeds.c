@@ -143,6 +143,27 @@ static void write_endpoints(void)
     write_text("endpoints", "starved", 2, "a");
 }
 
+/* ---- markers and cells ---- */
+
+static void write_markers(void)
+{
+    static const char ours[] = "held 41\n{\"acquisition\":\"0123456789abcdef\"}\n";
+    char both[256];
+    write_text("marker", "ours", 0, ours);
+    write_text("marker", "another", 0, "held 40\n{\"host\":\"node-1\"}\n");
+    write_text("marker", "unrepaired", 1, "dead 39\n{\"pid\":7}\n");
+    snprintf(both, sizeof(both), "%sdead 12\n\n", ours);
+    write_text("marker", "ours-unrepaired", 2, both);
+    write_text("marker", "nonsense", 0, "held\n\n");
+}
+
+static void write_cells(void)
+{
+    static const uint8_t whole[] = {16, 1, 1, 3, 200}, raw[] = {0, 0};
+    seed_write("fence", "resource", whole, sizeof(whole), "orders", 6);
+    seed_write("fence", "raw", raw, sizeof(raw), "etcdlock fence", 14);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -153,6 +174,8 @@ int main(int argc, char **argv)
     make_folder(top);
     seed_messages();
     write_values();
+    write_markers();
+    write_cells();
     write_keys();
     write_config();
     write_environment();
