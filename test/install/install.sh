@@ -117,9 +117,17 @@ has_soname() { readelf -d "$prefix/lib/$1.so" | grep -q "SONAME.*$1\\.so\\.[0-9]
 needs_libc_only() { ! readelf -d "$prefix/lib/libetcdlock-fence.so" | grep NEEDED | grep -vE 'libc\.so|ld-linux'; }
 is_empty() { [ -z "$(find "$prefix" ! -type d)" ] && [ ! -d "$prefix/include/etcdlock" ]; }
 
+# As in a fresh checkout: nobody but the rule itself makes the folder of the examples.
+links_an_example() {
+    local folder=build/${CONFIG:-release}/examples
+    rm -rf "$folder"
+    quiet_make "$folder/hello" && [ -x "$folder/hello" ] && quiet_make all
+}
+
 write_program
 write_fence_program
 write_all_initialisers
+check "an example is linked where nothing has been built" links_an_example
 check "make install" quiet_make install
 check "a C program links with the shared library" compile gcc "$dir/program.c" "$dir/shared"
 check "it runs" prints_version "$dir/shared"
