@@ -92,6 +92,8 @@ static void start_request(int64_t limit_ns)
 {
     el_client_settings settings = {
         .dial_timeout_ns = 2 * s, .command_timeout_ns = 5 * s, .user = "u", .password = "p", .host = "h"};
+    n_calls = n_ended = 0;
+    is_shut = false;
     now = 100 * s;
     ck_assert_int_eq(el_client_new(&client, &transport, &settings), 0);
     rpc = (el_rpc){.request = {.verb = EL_RANGE, .range = {.key = {"k", 1}}},
