@@ -169,9 +169,10 @@ ETCDLOCK_API int etcdlock_mutex_lost_fd(etcdlock_mutex *mutex);
  *
  * For this the holder leaves a mark in etcd, the key `NAME.robust`, when it comes to hold, and removes it in
  * the transaction that unlocks: one round trip more per lock call. The key has no lease; it stays when a
- * death has not been repaired, and is then all that is left of it. All that use the lock must use the same
- * flag and delay: holders without (other handles, the drop-in form, etcdctl, Go) make no mark, so that their
- * deaths go unnoticed, and leave one that stands, so that a death may be told late. */
+ * death has not been repaired, and is then all that is left of it. Where etcd has users, they need the right
+ * to read and write it, beside those for `NAME/`. All that use the lock must use the same flag and delay:
+ * holders without (other handles, the drop-in form, etcdctl, Go) make no mark, so that their deaths go
+ * unnoticed, and leave one that stands, so that a death may be told late. */
 
 /* Who died. Strings are "" and numbers 0 where that is not known. */
 typedef struct etcdlock_owner {

@@ -104,6 +104,17 @@ static void claim_answered(el_contender *contender, const el_txn_answer *answer)
     }
 }
 
+/* Somebody who grants permissions thinks of the lock's folder first. */
+static void claim_refused(el_contender *contender, const el_failure *refusal)
+{
+    el_failure failure = *refusal;
+    if (refusal->error == EACCES)
+        el_fail(&failure, EACCES, "lock %.*s: its key %s: %s", (int)contender->place.queue->folder.size - 1,
+                contender->place.queue->folder.data, contender->marker->bytes, refusal->text);
+    el_contender_fail(contender, &failure);
+    el_contender_withdraw(contender);
+}
+
 static void claimed(el_commit *commit, const el_commit_end *end)
 {
     el_contender *contender = EL_CONTAINER(commit, el_contender, commit);
@@ -114,8 +125,7 @@ static void claimed(el_commit *commit, const el_commit_end *end)
             el_session_end(contender->session, ETCDLOCK_ESESSION, "etcd says that its lease is gone");
             return;
         }
-        el_contender_fail(contender, &end->failure);
-        el_contender_withdraw(contender);
+        claim_refused(contender, &end->failure);
     }
 }
 

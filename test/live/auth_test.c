@@ -1,5 +1,6 @@
 /* Users and permissions: what a wrong password, a missing one and a forbidden key give. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "support/caller.h"
@@ -110,6 +111,31 @@ START_TEST(forbidden_key)
 }
 END_TEST
 
+/* Where the folder of a robust lock is granted and its marker is not, the refusal names that key, nothing is
+ * left, and the lock is usable without the flag. */
+START_TEST(forbidden_marker)
+{
+    const char *name = live_name("half");
+    char marker[200];
+    turn_on();
+    etcdctl("role", "grant-permission", "--prefix", "worker", "readwrite", live_name("half/"), NULL);
+    party p = open_as("worker:pass:word", NULL);
+    snprintf(marker, sizeof marker, " %s.robust", name);
+    p.session = party_session(&p, 0);
+    p.mutex = party_mutex(&p, name, ETCDLOCK_ROBUST);
+    ck_assert_int_eq(etcdlock_mutex_lock(p.mutex), EACCES);
+    ck_assert_msg(strstr(etcdlock_error_message(), marker) != NULL, "%s", etcdlock_error_message());
+    ck_assert_int_eq(etcdlock_mutex_trylock(p.mutex), EACCES);
+    etcdlock_mutex *plain = party_mutex(&p, name, 0);
+    ck_assert_int_eq(etcdlock_mutex_lock(plain), 0);
+    ck_assert_int_eq(etcdlock_mutex_unlock(plain), 0);
+    ck_assert_uint_eq(etcdctl_count(name), 0);
+    ck_assert_int_eq(etcdlock_mutex_destroy(plain), 0);
+    party_close(&p);
+    turn_off();
+}
+END_TEST
+
 /* Authentication that is turned on under a client without a user ends its next call with EACCES. */
 START_TEST(no_user)
 {
@@ -131,6 +157,7 @@ int main(void)
     tcase_add_test(cases, right_password);
     tcase_add_test(cases, wrong_password);
     tcase_add_test(cases, forbidden_key);
+    tcase_add_test(cases, forbidden_marker);
     tcase_add_test(cases, no_user);
     return live_run(suite);
 }
