@@ -113,7 +113,9 @@ ETCDLOCK_API int etcdlock_mutex_lock_for(etcdlock_mutex *mutex, int64_t ms) ETCD
  * handle no longer holds the lock afterwards.
  * EPERM: not held by the calling thread (HANDLE_OWNED: by the handle); ETCDLOCK_ESESSION, ETCDLOCK_EENTRY:
  * the lock had been lost before, others may have been in; ETCDLOCK_EUNKNOWN: no answer in time, the entry is
- * removed in the background; ECANCELED: the session or client was closed; EINVAL: NULL; ETCDLOCK_EFORKED.
+ * removed in the background, as after ENOMEM and ETCDLOCK_EPROTOCOL; EACCES: etcd denies the removal, which
+ * is tried again until nothing else is held through the session: then that is given up, and the entry goes
+ * with it; ECANCELED: the session or client was closed; EINVAL: NULL; ETCDLOCK_EFORKED.
  * With HANDLE_OWNED, if a hold was lost and a later one granted, the first unlock is taken for the lost one.
  */
 ETCDLOCK_API int etcdlock_mutex_unlock(etcdlock_mutex *mutex);
