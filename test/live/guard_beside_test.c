@@ -1,7 +1,6 @@
 /* Guarded writes beside other contenders, by threads that share a hold, and with each kind of mutex. */
 #include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -141,8 +140,7 @@ static etcdlock_mutex_t static_lock = ETCDLOCK_MUTEX_INITIALIZER("drop-in");
 static void use_drop_in(child *parent, void *arg)
 {
     (void)parent, (void)arg;
-    setenv("ETCDCTL_ENDPOINTS", getenv("ETCDLOCK_TEST_ENDPOINTS"), 1);
-    setenv("ETCDLOCK_PREFIX", live_name(""), 1);
+    live_set_environment();
     ck_assert_int_eq(put_text(&static_lock, "data", "x"), EPERM);
     ck_assert_int_eq(etcdlock_mutex_lock(&static_lock), 0);
     ck_assert_int_eq(put_text(&static_lock, "data", "x"), 0);
