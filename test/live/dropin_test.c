@@ -286,7 +286,7 @@ START_TEST(first_call_cancelled)
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(write(fd, "{}", 2), 2);
     close(fd);
-    set_environment();
+    live_set_environment();
     setenv("ETCDLOCK_CONFIG", path, 1);
     run(lock_after_cancelled, NULL);
     unlink(path);

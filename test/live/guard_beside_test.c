@@ -1,6 +1,7 @@
 /* Guarded writes beside other contenders, by threads that share a hold, and with each kind of mutex. */
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
