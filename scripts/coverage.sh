@@ -40,14 +40,22 @@ counts() {
     # A share such as "93.33% of 30" has enough digits to give back the count. After the last file stands one more
     # line for all together, which is not wanted here.
     "$GCOV" --no-output --branch-probabilities "${list[@]}" 2>"$ERRORS" | awk '
-        function put() { if (file ~ /^lib\/.*\.[ch]$/ && lines != "") print file, lines, branches == "" ? "0 0" : branches }
-        function count(text, words) { split(text, words, /[:%]/); sub(/ of /, "", words[3]); return words[3] " " int(words[2] * words[3] / 100 + 0.5) }
+        function put() {
+            if (file ~ /^lib\/.*\.[ch]$/ && lines != "") print file, lines, branches == "" ? "0 0" : branches
+        }
+        function count(text, words) {
+            split(text, words, /[:%]/)
+            sub(/ of /, "", words[3])
+            return words[3] " " int(words[2] * words[3] / 100 + 0.5)
+        }
         /^File / { put(); file = substr($0, 7, length($0) - 7); lines = branches = "" }
         /^Lines executed:/ && lines == "" { lines = count($0) }
         /^Taken at least once:/ { branches = count($0) }
         END { put() }'
     # A test that was rebuilt since: what it left is for other code.
-    if grep -v 'cannot open data file, assuming not executed$' "$ERRORS" >&2; then fail "gcov could not read all of it"; fi
+    if grep -v 'cannot open data file, assuming not executed$' "$ERRORS" >&2; then
+        fail "gcov could not read all of it"
+    fi
 }
 
 # Adds those of counts() with the same name, and prints a row for each, in the order of their coming.
@@ -59,7 +67,8 @@ rows() {
         END {
             for (i = 1; i <= n; i++) {
                 name = names[i]
-                printf "%-34s lines %s   branches %s\n", name, share(lines_run[name], lines[name]), share(branches_run[name], branches[name])
+                printf "%-34s lines %s   branches %s\n", name, share(lines_run[name], lines[name]),
+                    share(branches_run[name], branches[name])
             }
         }'
 }
@@ -83,7 +92,11 @@ missed() {
     [ -f "$note" ] || fail "$note is missing: is $file a .c file of lib/, built with CONFIG=coverage?"
     "$GCOV" --stdout "$note" 2>"$ERRORS" | awk -F: -v file="$file" '
         $3 == "Source" { ours = ($4 == file) }
-        ours && $1 ~ /^ *(#####|=====)\*?$/ { number = $2; sub(/^[^:]*:[^:]*:/, ""); printf "%s:%d:%s\n", file, number, $0 }'
+        ours && $1 ~ /^ *(#####|=====)\*?$/ {
+            number = $2
+            sub(/^[^:]*:[^:]*:/, "")
+            printf "%s:%d:%s\n", file, number, $0
+        }'
 }
 
 main() {

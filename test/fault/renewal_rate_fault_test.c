@@ -19,15 +19,20 @@ START_TEST(a_thousand_idle_sessions)
     for (int i = 0; i < SESSIONS; i++)
         sessions[i] = party_session(&p, TTL_S);
     double first = gateway_metric(renewed), last = first, most = 0;
-    int64_t began_ms = live_now_ms();
-    while (live_now_ms() - began_ms < WINDOW_MS) {
+    int64_t began_ms = live_now_ms(), looked_ms = began_ms;
+    while (looked_ms - began_ms < WINDOW_MS) {
         poll(NULL, 0, SLICE_MS);
+        int64_t asked_ms = live_now_ms();
         double now = gateway_metric(renewed);
-        if (now - last > most) most = now - last;
+        /* Where the machine was busy with others the slice is longer, and holds more. */
+        double in_slice = (now - last) * SLICE_MS / (double)(live_now_ms() - looked_ms);
+        if (in_slice > most) most = in_slice;
         last = now;
+        looked_ms = asked_ms;
     }
     double each = (last - first) / SESSIONS, took_s = (double)(live_now_ms() - began_ms) / 1000;
-    printf("%.2f renewals per session in %.1f s, at most %.0f in one slice\n", each, took_s, most);
+    printf("%.2f renewals per session in %.1f s, at most %.0f in a slice of %d ms\n", each, took_s, most,
+           SLICE_MS);
     /* The jitter takes up to an eighth off the interval. */
     ck_assert_double_ge(each, took_s / (TTL_S / 3.0) - 1);
     ck_assert_double_le(each, took_s / (TTL_S / 3.0 * 7 / 8) + 1);

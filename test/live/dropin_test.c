@@ -18,12 +18,6 @@
 static etcdlock_mutex_t lock = ETCDLOCK_MUTEX_INITIALIZER("drop-in");
 static etcdlock_mutex_t recursive_lock = ETCDLOCK_RECURSIVE_MUTEX_INITIALIZER("drop-in");
 
-static void set_environment(void)
-{
-    setenv("ETCDCTL_ENDPOINTS", getenv("ETCDLOCK_TEST_ENDPOINTS"), 1);
-    setenv("ETCDLOCK_PREFIX", live_name(""), 1);
-}
-
 static void run(child_function *function, void *arg)
 {
     child c;
@@ -64,7 +58,7 @@ static void use_all_calls(child *parent, void *arg)
 /* All calls take a static mutex, from the first one on. */
 START_TEST(all_calls)
 {
-    set_environment();
+    live_set_environment();
     run(use_all_calls, NULL);
 }
 END_TEST
@@ -89,7 +83,7 @@ static void init_and_destroy(child *parent, void *arg)
 /* init copies the name; destroy ends the mutex, used or not. */
 START_TEST(init)
 {
-    set_environment();
+    live_set_environment();
     run(init_and_destroy, NULL);
 }
 END_TEST
@@ -109,7 +103,7 @@ static void hold_until_told(child *parent, void *arg)
 /* Two processes with the same static mutex exclude each other. */
 START_TEST(two_processes)
 {
-    set_environment();
+    live_set_environment();
     child one, two;
     child_start(&one, hold_until_told, NULL);
     child_start(&two, hold_until_told, NULL);
@@ -160,7 +154,7 @@ static void lose_session(child *parent, void *arg)
 /* After its session was lost, the next lock goes through a new one. */
 START_TEST(session_lost)
 {
-    set_environment();
+    live_set_environment();
     setenv("ETCDLOCK_TTL", "3", 1);
     child c;
     child_start(&c, lose_session, NULL);
@@ -179,7 +173,7 @@ static void exit_holding(child *parent, void *arg)
 /* A process that exits while it holds takes its key and its lease with it at once. */
 START_TEST(exit_while_holding)
 {
-    set_environment();
+    live_set_environment();
     setenv("ETCDLOCK_TTL", "60", 1);
     run(exit_holding, NULL);
     ck_assert_uint_eq(etcdctl_count(live_name("")), 0);
@@ -198,7 +192,7 @@ static void lock_of_nobody(child *parent, void *arg)
 START_TEST(abort_on_error)
 {
     child c;
-    set_environment();
+    live_set_environment();
     setenv("ETCDCTL_ENDPOINTS", stranger_nobody(), 1);
     setenv("ETCDCTL_COMMAND_TIMEOUT", "500ms", 1);
     run(lock_of_nobody, NULL);
@@ -225,7 +219,7 @@ static void expected_errors(child *parent, void *arg)
 /* Errors that a pthread program expects abort nothing. */
 START_TEST(no_abort)
 {
-    set_environment();
+    live_set_environment();
     setenv("ETCDLOCK_ON_ERROR", "abort", 1);
     run(expected_errors, NULL);
 }
@@ -257,7 +251,7 @@ static void race_to_the_first_call(child *parent, void *arg)
 /* Threads may make the first call at the same time: they share one session. */
 START_TEST(first_call_of_many)
 {
-    set_environment();
+    live_set_environment();
     size_t leases = etcdctl_count_leases();
     run(race_to_the_first_call, NULL);
     ck_assert_uint_eq(etcdctl_count_leases(), leases);
@@ -292,7 +286,7 @@ START_TEST(first_call_cancelled)
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(write(fd, "{}", 2), 2);
     close(fd);
-    set_environment();
+    live_set_environment();
     setenv("ETCDLOCK_CONFIG", path, 1);
     run(lock_after_cancelled, NULL);
     unlink(path);

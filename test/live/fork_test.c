@@ -10,12 +10,6 @@
 
 static etcdlock_mutex_t lock = ETCDLOCK_MUTEX_INITIALIZER("drop-in");
 
-static void set_environment(void)
-{
-    setenv("ETCDCTL_ENDPOINTS", getenv("ETCDLOCK_TEST_ENDPOINTS"), 1);
-    setenv("ETCDLOCK_PREFIX", live_name(""), 1);
-}
-
 /* The child leaves without the exit handlers of a parent that is full of threads. */
 static void use_parents_handles(child *parent, void *arg)
 {
@@ -156,7 +150,7 @@ static void lock_and_fork(child *parent, void *arg)
 START_TEST(drop_in)
 {
     child c;
-    set_environment();
+    live_set_environment();
     child_start(&c, lock_and_fork, NULL);
     child_receive(&c);
     child_end(&c);
@@ -189,7 +183,7 @@ static void fork_and_go_on(child *parent, void *arg)
 START_TEST(silent_child)
 {
     child c;
-    set_environment();
+    live_set_environment();
     child_start(&c, fork_and_go_on, NULL);
     child_end(&c);
 }

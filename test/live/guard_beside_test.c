@@ -141,8 +141,7 @@ static etcdlock_mutex_t static_lock = ETCDLOCK_MUTEX_INITIALIZER("drop-in");
 static void use_drop_in(child *parent, void *arg)
 {
     (void)parent, (void)arg;
-    setenv("ETCDCTL_ENDPOINTS", getenv("ETCDLOCK_TEST_ENDPOINTS"), 1);
-    setenv("ETCDLOCK_PREFIX", live_name(""), 1);
+    live_set_environment();
     ck_assert_int_eq(put_text(&static_lock, "data", "x"), EPERM);
     ck_assert_int_eq(etcdlock_mutex_lock(&static_lock), 0);
     ck_assert_int_eq(put_text(&static_lock, "data", "x"), 0);

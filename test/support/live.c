@@ -131,16 +131,33 @@ const char *live_name(const char *part)
     return names[n++];
 }
 
+/* What is usual, and more only where it would not do. */
+static int64_t command_timeout_ms(void)
+{
+    int64_t scaled_ms = 1000 * (int64_t)live_slowness();
+    return scaled_ms > 5000 ? scaled_ms : 5000;
+}
+
 etcdlock_client_options live_options(void)
 {
     etcdlock_client_options options = ETCDLOCK_CLIENT_OPTIONS_INIT;
     options.endpoints = getenv("ETCDLOCK_TEST_ENDPOINTS");
+    options.command_timeout_ms = command_timeout_ms();
     options.ca_file = getenv("ETCDLOCK_TEST_CA");
     options.cert_file = getenv("ETCDLOCK_TEST_CERT");
     options.key_file = getenv("ETCDLOCK_TEST_KEY");
     options.user = getenv("ETCDLOCK_TEST_USER");
     options.password = getenv("ETCDLOCK_TEST_PASSWORD");
     return options;
+}
+
+void live_set_environment(void)
+{
+    char timeout[32];
+    snprintf(timeout, sizeof timeout, "%lldms", (long long)command_timeout_ms());
+    setenv("ETCDCTL_ENDPOINTS", getenv("ETCDLOCK_TEST_ENDPOINTS"), 1);
+    setenv("ETCDCTL_COMMAND_TIMEOUT", timeout, 1);
+    setenv("ETCDLOCK_PREFIX", live_name(""), 1);
 }
 
 const char *live_endpoint(int i)

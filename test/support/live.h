@@ -24,8 +24,11 @@ int live_run(Suite *suite);
 const char *live_name(const char *part);
 const char *live_prefix(void);
 
-/* Options that say ETCDLOCK_TEST_ENDPOINTS, and what that cluster wants for TLS or a user. */
+/* Options that say ETCDLOCK_TEST_ENDPOINTS, and what that cluster wants for TLS or a user. Under valgrind
+ * calls have more time than by default, since a first connection alone takes seconds there. */
 etcdlock_client_options live_options(void);
+/* Sets the variables by which the drop-in form finds the same; its names get live_prefix() in front. */
+void live_set_environment(void);
 /* "host:port" number i of ETCDLOCK_TEST_ENDPOINTS, from 0; NULL if there are not so many. */
 const char *live_endpoint(int i);
 /* A command of scripts/cluster.sh, such as "pause 1". A case that ends with a member paused, since it has
