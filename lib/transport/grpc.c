@@ -167,7 +167,7 @@ static void free_transport(el_transport *t)
 static int fill(grpc_transport *self, const el_grpc_config *config)
 {
     for (int i = 0; i < EL_LANES; i++) {
-        int error = el_grpc_lane_init(&self->lanes[i], config->n_targets);
+        int error = el_grpc_lane_init(&self->lanes[i], config->n_targets, i == EL_LANE_KEEPALIVE);
         if (error) return error;
     }
     self->endpoints = el_alloc(config->n_targets * sizeof *self->endpoints);

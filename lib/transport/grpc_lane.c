@@ -29,10 +29,16 @@ gpr_timespec el_grpc_time(int64_t at_ns, int64_t now_ns)
 
 /* ---- calls in flight ---- */
 
+static void owe(el_grpc_lane *lane)
+{
+    lane->owed++;
+    if (lane->is_aside) pthread_cond_signal(&lane->roused);
+}
+
 void el_grpc_lane_owe(el_grpc_lane *lane)
 {
     pthread_mutex_lock(&lane->mutex);
-    lane->owed++;
+    owe(lane);
     pthread_mutex_unlock(&lane->mutex);
 }
 
@@ -112,7 +118,10 @@ static el_grpc_tag alarm_tag = {.arrived = no_completion};
 void el_grpc_lane_wake(el_grpc_lane *lane)
 {
     pthread_mutex_lock(&lane->mutex);
-    if (!lane->alarm_pending && !lane->queue_shut) {
+    if (lane->is_aside) {
+        lane->is_woken = true;
+        pthread_cond_signal(&lane->roused);
+    } else if (!lane->alarm_pending && !lane->queue_shut) {
         lane->alarm_pending = true;
         grpc_channel_watch_connectivity_state(lane->alarm, GRPC_CHANNEL_TRANSIENT_FAILURE,
                                               gpr_inf_past(GPR_CLOCK_MONOTONIC), lane->queue, &alarm_tag);
@@ -169,12 +178,39 @@ static void drain(el_grpc_lane *lane)
     }
 }
 
-static gpr_timespec slice_of(int64_t deadline_ns, int64_t now_ns)
+static int64_t slice_of(int64_t deadline_ns, int64_t now_ns)
 {
-    if (deadline_ns != INT64_MAX && deadline_ns - now_ns > LONGEST_WAIT_NS) {
-        deadline_ns = now_ns + LONGEST_WAIT_NS;
+    bool is_long = deadline_ns != INT64_MAX && deadline_ns > now_ns + LONGEST_WAIT_NS;
+    return is_long ? now_ns + LONGEST_WAIT_NS : deadline_ns;
+}
+
+static void wait_roused(el_grpc_lane *lane, int64_t left_ns)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    int64_t until_ns = until.tv_nsec + left_ns;
+    until.tv_sec += (time_t)(until_ns / 1000000000);
+    until.tv_nsec = (long)(until_ns % 1000000000);
+    pthread_cond_timedwait(&lane->roused, &lane->mutex, &until);
+}
+
+/* One slice of a wait outside of gRPC, if the lane is one that stands aside and nothing can come by way of
+ * the queue. Returns whether it was; *woken: by el_grpc_lane_wake. */
+static bool stand_aside(el_grpc_lane *lane, int64_t deadline_ns, bool *woken)
+{
+    pthread_mutex_lock(&lane->mutex);
+    bool stands =
+        lane->stands_aside && lane->owed == 0 && !lane->alarm_pending && !lane->first_result && !lane->shut;
+    if (stands) {
+        int64_t now_ns = el_grpc_now_ns();
+        lane->is_aside = true;
+        if (deadline_ns > now_ns) wait_roused(lane, slice_of(deadline_ns, now_ns) - now_ns);
+        lane->is_aside = false;
+        *woken = lane->is_woken;
+        lane->is_woken = false;
     }
-    return el_grpc_time(deadline_ns, now_ns);
+    pthread_mutex_unlock(&lane->mutex);
+    return stands;
 }
 
 el_completion *el_grpc_lane_next(el_grpc_lane *lane, int64_t deadline_ns, bool *ended)
@@ -189,8 +225,13 @@ el_completion *el_grpc_lane_next(el_grpc_lane *lane, int64_t deadline_ns, bool *
             return NULL;
         }
         if (woken) return NULL;
+        if (stand_aside(lane, deadline_ns, &woken)) {
+            if (!woken && el_grpc_now_ns() >= deadline_ns) return NULL;
+            continue;
+        }
         int64_t now_ns = deadline_ns == INT64_MAX ? 0 : el_grpc_now_ns();
-        grpc_event event = grpc_completion_queue_next(lane->queue, slice_of(deadline_ns, now_ns), NULL);
+        gpr_timespec until = el_grpc_time(slice_of(deadline_ns, now_ns), now_ns);
+        grpc_event event = grpc_completion_queue_next(lane->queue, until, NULL);
         if (event.type == GRPC_QUEUE_TIMEOUT) {
             if (el_grpc_now_ns() >= deadline_ns) return NULL;
         } else if (event.tag == &alarm_tag) {
@@ -248,7 +289,7 @@ static void deliver_starved(el_completion *completion)
 void el_grpc_lane_starve_call(el_grpc_lane *lane, el_call *call)
 {
     pthread_mutex_lock(&lane->mutex);
-    lane->owed++;
+    owe(lane);
     lane->n_starved++;
     call->impl = lane->starved_calls;
     lane->starved_calls = call;
@@ -259,7 +300,7 @@ void el_grpc_lane_starve_call(el_grpc_lane *lane, el_call *call)
 void el_grpc_lane_starve_stream(el_grpc_lane *lane, el_watch_stream *stream)
 {
     pthread_mutex_lock(&lane->mutex);
-    lane->owed++;
+    owe(lane);
     lane->n_starved++;
     stream->impl = lane->starved_streams;
     lane->starved_streams = stream;
@@ -289,13 +330,18 @@ bool el_grpc_lane_is_starved_stream(el_grpc_lane *lane, const el_watch_stream *s
 
 /* ---- life ---- */
 
-int el_grpc_lane_init(el_grpc_lane *lane, unsigned n_endpoints)
+int el_grpc_lane_init(el_grpc_lane *lane, unsigned n_endpoints, bool stands_aside)
 {
-    *lane = (el_grpc_lane){.starved = {.deliver = deliver_starved}};
+    *lane = (el_grpc_lane){.starved = {.deliver = deliver_starved}, .stands_aside = stands_aside};
     lane->channels = el_alloc(n_endpoints * sizeof *lane->channels);
     if (!lane->channels) return ENOMEM;
     lane->n_channels = n_endpoints;
     pthread_mutex_init(&lane->mutex, NULL);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&lane->roused, &attributes);
+    pthread_condattr_destroy(&attributes);
     lane->queue = grpc_completion_queue_create_for_next(NULL);
     lane->alarm = grpc_lame_client_channel_create("alarm", GRPC_STATUS_UNAVAILABLE, "leads nowhere");
     return 0;
@@ -310,6 +356,7 @@ void el_grpc_lane_destroy(el_grpc_lane *lane)
     drain(lane);
     grpc_channel_destroy(lane->alarm);
     grpc_completion_queue_destroy(lane->queue);
+    pthread_cond_destroy(&lane->roused);
     pthread_mutex_destroy(&lane->mutex);
     el_free(lane->channels);
     lane->channels = NULL;

@@ -42,8 +42,12 @@ typedef struct el_grpc_lane {
     el_completion *first_result;
     el_completion *last_result;
     bool alarm_pending;
-    bool shut;       /* nothing new is started */
-    bool queue_shut; /* no operation may be begun on the queue: gRPC would abort */
+    bool stands_aside;     /* while nothing is owed; see el_grpc_lane_init */
+    bool is_aside;         /* the thread in `next` waits for `roused`, not in the queue */
+    bool is_woken;         /* the thread that is aside is to return */
+    pthread_cond_t roused; /* signalled when it is woken or something is owed */
+    bool shut;             /* nothing new is started */
+    bool queue_shut;       /* no operation may be begun on the queue: gRPC would abort */
 
     /* Calls and streams there was no memory for, chained through their `impl`: they must end, too. */
     el_completion starved;
@@ -54,8 +58,14 @@ typedef struct el_grpc_lane {
     bool drained; /* of the thread in `next` only */
 } el_grpc_lane;
 
-/* 0 or ENOMEM; undo with el_grpc_lane_destroy in both cases. gRPC must be initialised. */
-int el_grpc_lane_init(el_grpc_lane *lane, unsigned n_endpoints);
+/* 0 or ENOMEM; undo with el_grpc_lane_destroy in both cases. gRPC must be initialised.
+ *
+ * stands_aside: while the lane has nothing under way, its thread waits outside of gRPC. For of all threads
+ * that wait in gRPC one does the polling for the whole process, and whenever that one has found its own,
+ * another is woken to go on: an idle lane would be woken by every answer on a busy one, and then has to hand
+ * the next answer over. At least one lane must not stand aside, so that gRPC hears of connections that end.
+ */
+int el_grpc_lane_init(el_grpc_lane *lane, unsigned n_endpoints, bool stands_aside);
 
 /* Requires that nothing is owed any more. */
 void el_grpc_lane_destroy(el_grpc_lane *lane);
