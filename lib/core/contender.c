@@ -235,6 +235,14 @@ static const el_departure_calls predecessor_calls = {predecessor_gone, predecess
 
 static void wait_for(el_contender *contender, const el_view *view)
 {
+    size_t key_room = contender->place.queue->folder.size + EL_ENTRY_MAX + 1;
+    if (!contender->predecessor_key) contender->predecessor_key = el_alloc(key_room);
+    if (!contender->predecessor_key) {
+        el_failure failure;
+        el_fail(&failure, ENOMEM, "out of memory for a wait");
+        fail_and_withdraw(contender, &failure);
+        return;
+    }
     el_contender_become(contender, EL_CONTENDER_WAITING);
     memcpy(contender->predecessor_key, view->older_key.data, view->older_key.size);
     el_span key = {contender->predecessor_key, view->older_key.size};

@@ -78,10 +78,9 @@ int el_contender_new(el_contender **out, el_queue *queue, char *value, size_t va
     contender->place.value = el_span_of(value, value_size);
     contender->place.lease = session->lease;
     contender->key = el_alloc(key_room);
-    contender->predecessor_key = el_alloc(key_room);
     el_queue_ref(queue);
     el_list_append(&session->contenders, &contender->link);
-    int error = contender->key && contender->predecessor_key ? el_contender_name(contender) : ENOMEM;
+    int error = contender->key ? el_contender_name(contender) : ENOMEM;
     if (error) {
         free_all(contender);
         return error;

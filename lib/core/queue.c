@@ -10,17 +10,17 @@ enum { BITS = 64 };
 static el_queue *make(const char *prefix, const char *name)
 {
     size_t size = strlen(prefix) + strlen(name) + 1;
-    el_queue *queue = el_alloc(sizeof(*queue) + 3 * size + 1);
+    /* The folder is the beginning of the writers' end. */
+    el_queue *queue = el_alloc(sizeof(*queue) + 2 * size + 1);
     if (!queue) return NULL;
-    char *folder = queue->keys, *folder_end = folder + size, *writers_end = folder_end + size;
-    memcpy(folder, prefix, strlen(prefix));
-    memcpy(folder + strlen(prefix), name, strlen(name));
-    memcpy(folder_end, folder, size);
-    folder[size - 1] = '/';
-    folder_end[size - 1] = '/' + 1;
-    memcpy(writers_end, folder, size);
+    char *writers_end = queue->keys, *folder_end = writers_end + size + 1;
+    memcpy(writers_end, prefix, strlen(prefix));
+    memcpy(writers_end + strlen(prefix), name, strlen(name));
+    writers_end[size - 1] = '/';
     writers_end[size] = 'g';
-    queue->folder = (el_span){folder, size};
+    memcpy(folder_end, writers_end, size);
+    folder_end[size - 1] = '/' + 1;
+    queue->folder = (el_span){writers_end, size};
     queue->folder_end = (el_span){folder_end, size};
     queue->writers_end = (el_span){writers_end, size + 1};
     return queue;

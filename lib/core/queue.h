@@ -27,7 +27,7 @@ typedef struct el_queue {
     el_span folder;         /* "<prefix>NAME/" */
     el_span folder_end;     /* the first key after it: "<prefix>NAME0" */
     el_span writers_end; /* the first key after all writers: they begin with a hex digit or '-', before 'g' */
-    char keys[];         /* the three of them */
+    char keys[];         /* the bytes of the three */
 } el_queue;
 
 /* Finds or makes it; takes a reference to it and, through it, to the session. NULL if memory runs out. The
