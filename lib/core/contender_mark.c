@@ -75,16 +75,11 @@ static void found_marker(el_contender *contender, const el_key_value *record)
 /* ---- the claim
  * --------------------------------------------------------------------------------------------------- */
 
-static const el_range_answer *range_at(const el_txn_answer *answer, size_t i)
-{
-    return i < answer->n_answers && answer->answers[i].kind == EL_OP_RANGE ? &answer->answers[i].range : NULL;
-}
-
 static void claim_answered(el_contender *contender, const el_txn_answer *answer)
 {
     el_marker *marker = contender->marker;
-    const el_range_answer *mine = answer->succeeded ? NULL : range_at(answer, 0);
-    const el_range_answer *record = answer->succeeded ? NULL : range_at(answer, 1);
+    const el_range_answer *mine = answer->succeeded ? NULL : el_range_at(answer, 0);
+    const el_range_answer *record = answer->succeeded ? NULL : el_range_at(answer, 1);
     const el_key_value *kv = record && record->n_kvs > 0 ? &record->kvs[0] : NULL;
     bool is_gone =
         mine && (mine->n_kvs == 0 || mine->kvs[0].create_revision != contender->place.create_revision);

@@ -24,14 +24,6 @@ static el_op put_record(const el_guard *guard, bool succeeded)
     return op;
 }
 
-static el_op range_of(el_span key, bool keys_only)
-{
-    el_op op = {.kind = EL_OP_RANGE};
-    op.range.key = key;
-    op.range.keys_only = keys_only;
-    return op;
-}
-
 static void write_texts(el_guard *guard, int64_t number)
 {
     for (int succeeded = 0; succeeded < 2; succeeded++)
@@ -49,8 +41,8 @@ static el_txn_request make_txn(el_guard *guard)
                                       .number = place->create_revision};
     guard->compares[1] = (el_compare){
         .target = EL_TARGET_MOD_REVISION, .relation = EL_EQUAL, .key = guard->key, .number = guard->revision};
-    guard->failure[0] = range_of(place->key, true);
-    guard->failure[1] = range_of(guard->key, false);
+    guard->failure[0] = el_range_of(place->key, true);
+    guard->failure[1] = el_range_of(guard->key, false);
     el_txn_request txn = {guard->compares, 2, call->success, call->n_success, guard->failure, 2};
     if (guard->is_plain) {
         txn.n_compares = txn.n_success = txn.n_failure = 1;
@@ -136,11 +128,6 @@ static void take_success(el_guard *guard, const el_rpc_end *end)
     finish_applied(guard, succeeded, end->answer->revision, range);
 }
 
-static const el_range_answer *range_at(const el_txn_answer *answer, size_t i)
-{
-    return i < answer->n_answers && answer->answers[i].kind == EL_OP_RANGE ? &answer->answers[i].range : NULL;
-}
-
 /* 1 or 0: this write was applied, by that branch; -1: the record is of another write, or there is none. */
 static int branch_recorded(const el_guard *guard, const el_range_answer *record)
 {
@@ -178,8 +165,8 @@ static void entry_is_not_there(el_guard *guard, const el_range_answer *record)
 
 static void take_failure(el_guard *guard, const el_rpc_end *end)
 {
-    const el_range_answer *mine = range_at(&end->answer->txn, 0);
-    const el_range_answer *record = guard->is_plain ? NULL : range_at(&end->answer->txn, 1);
+    const el_range_answer *mine = el_range_at(&end->answer->txn, 0);
+    const el_range_answer *record = guard->is_plain ? NULL : el_range_at(&end->answer->txn, 1);
     if (!mine || (!guard->is_plain && !record)) {
         finish_malformed(guard);
         return;

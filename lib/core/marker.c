@@ -72,14 +72,6 @@ static el_op put(const el_marker *marker)
     return op;
 }
 
-static el_op range_of(el_span key, bool keys_only)
-{
-    el_op op = {.kind = EL_OP_RANGE};
-    op.range.key = key;
-    op.range.keys_only = keys_only;
-    return op;
-}
-
 bool el_marker_claim(el_marker *marker, const el_place *place, el_txn_request *txn)
 {
     el_free(marker->text);
@@ -94,8 +86,8 @@ bool el_marker_claim(el_marker *marker, const el_place *place, el_txn_request *t
                                        .key = marker->key,
                                        .number = marker->seen_revision};
     marker->success = put(marker);
-    marker->failure[0] = range_of(place->key, true);
-    marker->failure[1] = range_of(marker->key, false);
+    marker->failure[0] = el_range_of(place->key, true);
+    marker->failure[1] = el_range_of(marker->key, false);
     *txn = (el_txn_request){marker->compares, 2, &marker->success, 1, marker->failure, 2};
     return true;
 }

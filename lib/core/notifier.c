@@ -184,8 +184,10 @@ void el_notifier_stop(el_notifier *notifier)
 {
     while (notifier->is_dispatching || notifier->is_leaving)
         pthread_cond_wait(&notifier->changed, notifier->lock);
+    notifier->is_dispatching = true; /* one notice at a time: a dispatch of another thread is refused */
     while ((notifier->is_inline || notifier->is_polled) && !el_list_is_empty(&notifier->queue))
         run_next(notifier);
+    notifier->is_dispatching = false;
     notifier->is_stopping = true;
     end_thread(notifier);
 }

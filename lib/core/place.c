@@ -13,14 +13,6 @@ static el_op range_of_folder(const el_place *place, el_sort_target sort, int64_t
     return op;
 }
 
-static el_op range_of_mine(const el_place *place, bool with_value)
-{
-    el_op op = {.kind = EL_OP_RANGE};
-    op.range.key = place->key;
-    op.range.keys_only = !with_value;
-    return op;
-}
-
 static el_op put_mine(const el_place *place)
 {
     el_op op = {.kind = EL_OP_PUT};
@@ -36,7 +28,7 @@ el_txn_request el_place_enter(const el_place *place, el_parts *parts)
         (el_compare){.target = EL_TARGET_CREATE_REVISION, .relation = EL_EQUAL, .key = place->key};
     parts->success[0] = put_mine(place);
     parts->success[1] = range_of_folder(place, EL_SORT_CREATE_DESCENDING, 2);
-    parts->failure[0] = range_of_mine(place, true);
+    parts->failure[0] = el_range_of(place->key, false);
     parts->failure[1] = range_of_folder(place, EL_SORT_CREATE_DESCENDING, 2);
     el_txn_request txn = {&parts->compare, 1, parts->success, 2, parts->failure, 2};
     return txn;
@@ -49,7 +41,7 @@ el_txn_request el_place_try(const el_place *place, el_parts *parts)
                                   .key = place->queue->folder,
                                   .range_end = place->queue->folder_end};
     parts->success[0] = put_mine(place);
-    parts->failure[0] = range_of_mine(place, true);
+    parts->failure[0] = el_range_of(place->key, false);
     parts->failure[1] = range_of_folder(place, EL_SORT_CREATE_ASCENDING, 1);
     el_txn_request txn = {&parts->compare, 1, parts->success, 1, parts->failure, 2};
     return txn;
@@ -64,7 +56,7 @@ el_txn_request el_place_peek(const el_place *place, el_parts *parts)
 
 el_txn_request el_place_look(const el_place *place, el_parts *parts, bool serializable, bool whole_folder)
 {
-    parts->success[0] = range_of_mine(place, false);
+    parts->success[0] = el_range_of(place->key, true);
     parts->success[1] = range_of_folder(place, EL_SORT_CREATE_DESCENDING, whole_folder ? 0 : 1);
     parts->success[1].range.max_create_revision = place->create_revision - 1;
     parts->success[0].range.serializable = parts->success[1].range.serializable = serializable;
@@ -88,12 +80,6 @@ el_txn_request el_place_leave(const el_place *place, el_parts *parts)
 }
 
 /* ---- answers ------------------------------------------------------------------------------------------- */
-
-static const el_range_answer *range_at(const el_txn_answer *answer, size_t i)
-{
-    if (i >= answer->n_answers || answer->answers[i].kind != EL_OP_RANGE) return NULL;
-    return &answer->answers[i].range;
-}
 
 /* Every entry has one. What is left of a malformed answer is "not known", so that whoever leaves after it
  * goes by the value. */
@@ -145,8 +131,8 @@ static void read_older(const el_place *place, int64_t mine, const el_range_answe
 el_view el_place_read_enter(const el_place *place, int64_t revision, const el_txn_answer *answer)
 {
     el_view view = {.revision = revision};
-    const el_range_answer *folder = range_at(answer, 1);
-    const el_range_answer *mine = answer->succeeded ? NULL : range_at(answer, 0);
+    const el_range_answer *folder = el_range_at(answer, 1);
+    const el_range_answer *mine = answer->succeeded ? NULL : el_range_at(answer, 0);
     if (!folder || (!answer->succeeded && (!mine || mine->n_kvs != 1))) {
         view.is_malformed = true;
         return view;
@@ -167,8 +153,8 @@ el_view el_place_read_try(const el_place *place, int64_t revision, const el_txn_
         read_written(&view);
         return view;
     }
-    const el_range_answer *mine = range_at(answer, 0);
-    const el_range_answer *folder = range_at(answer, 1);
+    const el_range_answer *mine = el_range_at(answer, 0);
+    const el_range_answer *folder = el_range_at(answer, 1);
     if (!mine || !folder) {
         view.is_malformed = true;
         return view;
@@ -182,8 +168,8 @@ el_view el_place_read_try(const el_place *place, int64_t revision, const el_txn_
 el_view el_place_read_look(const el_place *place, int64_t revision, const el_txn_answer *answer)
 {
     el_view view = {.revision = revision};
-    const el_range_answer *mine = range_at(answer, 0);
-    const el_range_answer *folder = range_at(answer, 1);
+    const el_range_answer *mine = el_range_at(answer, 0);
+    const el_range_answer *folder = el_range_at(answer, 1);
     if (!mine || !folder) {
         view.is_malformed = true;
         return view;

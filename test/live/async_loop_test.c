@@ -125,8 +125,8 @@ START_TEST(dispatched)
 END_TEST
 
 typedef struct nested {
-    etcdlock_client *client;
-    int dispatch, close;
+    const party *p;
+    int dispatch, close, destroy;
     end *next;
 } nested;
 
@@ -135,13 +135,12 @@ static void misuse(etcdlock_mutex *mutex, int error, uint64_t token, void *arg)
     nested *n = arg;
     (void)error;
     (void)token;
-    n->dispatch = etcdlock_client_dispatch(n->client);
-    n->close = etcdlock_client_close(n->client);
+    n->dispatch = etcdlock_client_dispatch(n->p->client);
+    n->close = etcdlock_client_close(n->p->client);
     if (etcdlock_mutex_unlock_async(mutex, end_take, n->next)) abort();
-    /* Ends before this callback: for the next dispatch all the same. */
-    while (etcdlock_mutex_destroy(mutex) == EBUSY && atomic_load(&n->next->n) == 0 &&
-           etcdlock_mutex_token(mutex) != 0)
-        usleep(1000);
+    /* It ends before this callback does, and is for the next dispatch all the same. */
+    party_await_queue(n->p, live_name("a"), 0);
+    n->destroy = etcdlock_mutex_destroy(mutex);
 }
 
 /* Inside a callback, dispatch and close are refused; what ends meanwhile is for the next dispatch. */
@@ -149,13 +148,14 @@ START_TEST(nested_calls)
 {
     party p = open_owned(live_name("a"), 0);
     end unlocked = {0};
-    nested n = {.client = p.client, .next = &unlocked};
+    nested n = {.p = &p, .next = &unlocked};
     int fd = etcdlock_client_fd(p.client);
     ck_assert_int_eq(etcdlock_mutex_lock_async(p.mutex, misuse, &n), 0);
     ck_assert(live_readable(fd, 5000));
     ck_assert_int_eq(etcdlock_client_dispatch(p.client), 0);
     ck_assert_int_eq(n.dispatch, EDEADLK);
     ck_assert_int_eq(n.close, EDEADLK);
+    ck_assert_int_eq(n.destroy, EBUSY); /* its unlock has not been told */
     ck_assert_int_eq(atomic_load(&unlocked.n), 0);
     ck_assert(live_readable(fd, 5000));
     ck_assert_int_eq(etcdlock_client_dispatch(p.client), 0);
@@ -207,7 +207,7 @@ START_TEST(many)
     etcdlock_session *second = party_session(&p, 0);
     etcdlock_mutex_options options = ETCDLOCK_MUTEX_OPTIONS_INIT;
     etcdlock_mutex **mutexes = calloc(2 * MANY, sizeof(*mutexes));
-    end *ends = calloc(2 * MANY, sizeof(*ends));
+    end *ends = calloc(2 * MANY, sizeof(*ends)), unlocked = {0};
     int fd = etcdlock_client_fd(p.client);
     options.flags = ETCDLOCK_HANDLE_OWNED;
     ck_assert_int_eq(etcdlock_mutex_lock(p.mutex), 0); /* all connections are there from here on */
@@ -234,14 +234,17 @@ START_TEST(many)
                              0); /* only one of the two holds */
             ends[i].token = 0;
             granted++;
-            ck_assert_int_eq(etcdlock_mutex_unlock_async(mutexes[i], NULL, NULL), 0);
+            ck_assert_int_eq(etcdlock_mutex_unlock_async(mutexes[i], end_take, &unlocked), 0);
         }
     }
     ck_assert_int_eq(granted, 2 * MANY);
-    for (int i = 0; i < 2 * MANY; i++) {
-        while (etcdlock_mutex_destroy(mutexes[i]) == EBUSY) /* its unlock is under way */
-            usleep(1000);
+    while (atomic_load(&unlocked.n) < 2 * MANY) {
+        ck_assert(live_readable(fd, 10000));
+        ck_assert_int_eq(etcdlock_client_dispatch(p.client), 0);
+        ck_assert_int_eq(unlocked.error, 0);
     }
+    for (int i = 0; i < 2 * MANY; i++)
+        ck_assert_int_eq(etcdlock_mutex_destroy(mutexes[i]), 0);
     ck_assert_uint_eq(etcdctl_count(prefix), 0);
     ck_assert_int_eq(etcdlock_session_close(second), 0);
     party_close(&p);

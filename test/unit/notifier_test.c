@@ -282,6 +282,42 @@ START_TEST(asked_for_from_both_sides)
 }
 END_TEST
 
+static int refused_dispatch;
+
+static void *dispatch_elsewhere(void *argument)
+{
+    (void)argument;
+    pthread_mutex_lock(&lock);
+    refused_dispatch = el_notifier_dispatch(&notifier);
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+static void run_beside_dispatch(el_notice *notice)
+{
+    pthread_t thread;
+    run(notice);
+    pthread_create(&thread, NULL, dispatch_elsewhere, NULL);
+    pthread_join(thread, NULL);
+}
+
+/* What waits for a dispatch is run by stop, one notice at a time: another thread's dispatch is refused. */
+START_TEST(stop_beside_dispatch)
+{
+    int error;
+    begin(false);
+    ck_assert_int_ge(el_notifier_poll(&notifier, &error), 0);
+    notices[0].run = run_beside_dispatch;
+    post(0);
+    post(1);
+    el_notifier_stop(&notifier);
+    ck_assert_int_eq(refused_dispatch, EBUSY);
+    ck_assert_str_eq(ran, "ab");
+    ck_assert_int_eq(el_notifier_dispatch(&notifier), 0);
+    end();
+}
+END_TEST
+
 /* Inline notices wait for run_all, which runs also what they post, on the calling thread. */
 START_TEST(inline_mode)
 {
@@ -340,6 +376,7 @@ int main(void)
     tcase_add_loop_test(tests, frees_itself, 0, 2);
     tcase_add_test(tests, idle);
     tcase_add_test(tests, asked_for_from_both_sides);
+    tcase_add_test(tests, stop_beside_dispatch);
     tcase_add_test(tests, inline_mode);
     tcase_add_test(tests, signals);
     suite_add_tcase(suite, tests);
