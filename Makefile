@@ -280,14 +280,14 @@ test-$(1): setup$(if $(filter proof,$(1)),-proof)
 	@$$(MAKE) --no-print-directory run-test-$(1)
 .PHONY: run-test-$(1)
 run-test-$(1): all $(call tests_of,$(1))
-	@CONFIG=$(CONFIG) OUT=$(OUT) scripts/run-tests.sh $(1)$$(told)
+	@CONFIG=$(CONFIG) OUT=$(OUT) JOBS=$$(or $$(JOBS),$(if $(filter fault,$(1)),2,1)) scripts/run-tests.sh $(1)$$(told)
 endef
 $(foreach kind,unit sim live fault proof install,$(eval $(call kind_target,$(kind))))
 # What each of these does, for `make help`:
 test-unit: ## the pure parts
 test-sim: ## the simulator's seeds; SEED=n replays one, SEEDS=n runs so many, FIRST=n starts there
 test-live: ## every behaviour of the public headers on real etcd; ETCD=folder chooses the binaries
-test-fault: ## networks, servers, processes and clocks that fail; not part of `make test`; ETCD=folder as above
+test-fault: ## networks, servers, processes and clocks that fail; not part of `make test`; JOBS=n (2) at a time; ETCD=folder as above
 test-proof: ## holders frozen in the middle of the examples: their late writes are refused; on one member and on three
 test-install: ## install into an empty folder, compile against it, compare the export list, uninstall
 

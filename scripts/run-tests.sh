@@ -13,6 +13,7 @@
 # NAME=PATTERN       only the programs whose name matches the shell pattern
 # WRAP=COMMAND       runs each program under it: WRAP='gdb --args'
 # LIMIT_S=300        the time one program may take (more by itself under sanitizers and valgrind)
+# JOBS=1             so many programs at a time, each with a cluster of its own
 # The last line is "N passed, N failed"; exit status 1 if any failed. A program that crashes or takes too long counts
 # as one failed check.
 set -euo pipefail
@@ -22,7 +23,9 @@ CLUSTER=$ROOT/scripts/cluster.sh
 OUT=${OUT:-build/release}
 CONFIG=${CONFIG:-release}
 NAME=${NAME:-*}
-PASSED=0 FAILED=0 SKIPPED=0 CHILD='' STOPPED=0 TERMINAL=0
+JOBS=${JOBS:-1}
+PASSED=0 FAILED=0 SKIPPED=0 STOPPED=0 TERMINAL=0
+declare -A RUNNING=() BEGAN=() # by process id: the name, and when it began
 [ ! -t 1 ] || TERMINAL=1
 
 usage() { sed -n '2,/^set /{s/^# \{0,1\}//;/^set /d;p}' "${BASH_SOURCE[0]}"; }
@@ -100,35 +103,22 @@ cluster_options() {
     echo "$options"
 }
 
-# Runs "$@" with its output in $LOG, so that a signal to us ends it too and is not put off until it is done.
-run_child() {
-    local status=0
-    "$@" >"$LOG" 2>&1 </dev/null &
-    CHILD=$!
-    [ "$STOPPED" = 0 ] || kill -TERM "$CHILD" 2>/dev/null || true
-    while :; do
-        wait "$CHILD" 2>/dev/null && status=0 || status=$?
-        kill -0 "$CHILD" 2>/dev/null || break
-    done
-    CHILD=''
-    return "$status"
-}
-
+# A signal to us ends what is running too, and is not put off until that is done.
 stop() {
     STOPPED=$1
-    [ -z "$CHILD" ] || kill -TERM "$CHILD" 2>/dev/null || true
+    ((${#RUNNING[@]} == 0)) || kill -TERM "${!RUNNING[@]}" 2>/dev/null || true
 }
 
-# Adds the counts of Check's summary lines in $LOG: sets CHECKS and BAD.
+# Adds the counts of Check's summary lines in the log $1: sets CHECKS and BAD.
 count_checks() {
-    read -r CHECKS BAD < <(sed -n 's/^[0-9]*%: Checks: \([0-9]*\), Failures: \([0-9]*\), Errors: \([0-9]*\)$/\1 \2 \3/p' "$LOG" |
+    read -r CHECKS BAD < <(sed -n 's/^[0-9]*%: Checks: \([0-9]*\), Failures: \([0-9]*\), Errors: \([0-9]*\)$/\1 \2 \3/p' "$1" |
         awk '{ checks += $1; bad += $2 + $3 } END { print checks + 0, bad + 0 }')
 }
 
-# report KIND/NAME STATUS MILLISECONDS
+# report KIND/NAME STATUS MILLISECONDS LOG
 report() {
-    local name=$1 status=$2 taken=$3 verdict=ok reason=''
-    count_checks
+    local name=$1 status=$2 taken=$3 log=$4 verdict=ok reason=''
+    count_checks "$log"
     if [ "$status" != 0 ] && [ "$BAD" = 0 ]; then
         BAD=1 CHECKS=$((CHECKS + 1)) verdict=FAILED
         case $status in
@@ -144,15 +134,39 @@ report() {
     printf '%-40s %5d checks  %4d.%d s  %s%s\n' "$name" "$CHECKS" $((taken / 1000)) $((taken % 1000 / 100)) \
         "$verdict" "${reason:+: $reason}"
     if [ "$verdict" != ok ]; then
-        sed 's/^/    | /' "$LOG"
+        sed 's/^/    | /' "$log"
     fi
 }
 
-progress() { [ "$TERMINAL" = 0 ] || printf '%-40s ...\r' "$1"; }
+progress() {
+    if [ "$TERMINAL" = 1 ] && ((${#RUNNING[@]} > 0)); then printf '%-78.78s\r' "${RUNNING[*]} ..."; fi
+}
+
+# Waits until one of those that run has ended, and reports it.
+reap() {
+    local child='' status=0
+    wait -n -p child "${!RUNNING[@]}" 2>/dev/null || status=$?
+    [ -n "${child:-}" ] || return 0 # a signal came in between
+    local name=${RUNNING[$child]} log=$LOGS/$child
+    unset "RUNNING[$child]"
+    [ "$STOPPED" != 0 ] || report "$name" "$status" $(($(now_ms) - BEGAN[$child])) "$log"
+    rm -f "$log"
+    progress
+}
+
+# Waits until fewer than $1 run; after a signal, until none does.
+await() {
+    local names=''
+    while ((${#RUNNING[@]} >= (STOPPED ? 1 : $1))); do
+        names="${RUNNING[*]}"
+        reap
+    done
+    [ "$STOPPED" = 0 ] || { printf '\ninterrupted in %s\n' "$names" >&2; exit "$STOPPED"; }
+}
 
 # run_one KIND/NAME CLUSTER_OPTIONS COMMAND...
 run_one() {
-    local name=$1 cluster=$2 began status=0 command=()
+    local name=$1 cluster=$2 command=()
     shift 2
     case $cluster in
         none) ;;
@@ -164,12 +178,12 @@ run_one() {
         SKIPPED=$((SKIPPED + 1))
         return
     fi
-    progress "$name"
-    began=$(now_ms)
+    await "$JOBS"
     # timeout makes a process group of the test, so that what the test starts ends with it.
-    run_child ${command[@]+"${command[@]}"} timeout -k 10 "$LIMIT_S" "$@" || status=$?
-    [ "$STOPPED" = 0 ] || { printf '\ninterrupted in %s\n' "$name" >&2; exit "$STOPPED"; }
-    report "$name" "$status" $(($(now_ms) - began))
+    (exec >"$LOGS/$BASHPID" 2>&1 </dev/null; exec ${command[@]+"${command[@]}"} timeout -k 10 "$LIMIT_S" "$@") &
+    RUNNING[$!]=$name BEGAN[$!]=$(now_ms)
+    [ "$STOPPED" = 0 ] || stop "$STOPPED" # the signal may have come before the child was known
+    progress
 }
 
 run_kind() {
@@ -213,8 +227,9 @@ main() {
     cd "$ROOT"
     WRAPPER=()
     set_up_config
-    LOG=$(mktemp "${TMPDIR:-/tmp}/etcdlock-test-XXXXXX")
-    trap 'rm -f "$LOG"' EXIT
+    [[ $JOBS =~ ^[1-9][0-9]?$ ]] || { echo "JOBS=$JOBS: a number from 1 to 99 is wanted" >&2; exit 1; }
+    LOGS=$(mktemp -d "${TMPDIR:-/tmp}/etcdlock-test-XXXXXX")
+    trap 'rm -rf "$LOGS"' EXIT
     trap 'stop 130' INT
     trap 'stop 143' TERM
     trap 'stop 129' HUP
@@ -226,6 +241,7 @@ main() {
             *) echo "unknown kind $kind: unit, sim, live, fault, proof or install" >&2; exit 1 ;;
         esac
     done
+    await 1
     [ "$SKIPPED" = 0 ] || echo "$SKIPPED skipped"
     ((PASSED + FAILED + SKIPPED > 0)) || echo "nothing was run" >&2
     echo "$PASSED passed, $FAILED failed"
