@@ -43,7 +43,7 @@ START_TEST(renewals_go_to_another)
     ck_assert_int_le(losses, FLEET_LOCKS / 10);
     fleet_end(&f, FLEET_WAITERS / 10);
     etcdctl_use(NULL);
-    etcdctl("endpoint", "health", "--cluster", NULL);
+    live_await_health();
 }
 END_TEST
 

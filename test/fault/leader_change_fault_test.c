@@ -45,7 +45,7 @@ START_TEST(leader_killed_again_and_again)
     }
     fleet_end(&f, 0);
     etcdctl_use(NULL);
-    etcdctl("endpoint", "health", "--cluster", NULL);
+    live_await_health();
 }
 END_TEST
 

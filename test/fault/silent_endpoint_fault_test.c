@@ -69,12 +69,6 @@ static const struct {
 
 enum { FAULTS = sizeof faults / sizeof faults[0], PARTIES = 3 };
 
-static bool is_whole(void *arg)
-{
-    (void)arg;
-    return etcdctl_status("endpoint", "health", "--cluster", NULL) == 0;
-}
-
 static bool is_no_lease_left(void *arg)
 {
     (void)arg;
@@ -87,7 +81,7 @@ static void end_fault(int i)
 {
     if (faults[i].end) live_cluster(faults[i].end);
     proxy_pass(&px);
-    ck_assert(live_wait_until(is_whole, NULL, 20000));
+    live_await_health();
     ck_assert(live_wait_until(is_no_lease_left, NULL, (TTL_S + 4) * 1000));
 }
 

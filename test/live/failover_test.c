@@ -46,7 +46,7 @@ static void restart(int member)
 {
     command("restart", member);
     etcdctl_use(NULL);
-    etcdctl("endpoint", "health", "--cluster", NULL);
+    live_await_health();
 }
 
 /* A party that knows this member first. */

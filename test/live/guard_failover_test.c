@@ -110,7 +110,7 @@ START_TEST(members_die_under_a_writer)
         some.done = c.done + 20;
         ck_assert(live_wait_until(has_come_on, &some, 20000));
         command("restart", member);
-        etcdctl("endpoint", "health", "--cluster", NULL);
+        live_await_health();
     }
     c.may_stop = true;
     ck_assert_int_eq(pthread_join(c.thread, NULL), 0);

@@ -225,6 +225,17 @@ bool live_wait_until(bool (*condition)(void *arg), void *arg, int64_t ms)
     return true;
 }
 
+static bool is_healthy(void *arg)
+{
+    (void)arg;
+    return etcdctl_status("endpoint", "health", "--cluster", NULL) == 0;
+}
+
+void live_await_health(void)
+{
+    ck_assert(live_wait_until(is_healthy, NULL, 30000));
+}
+
 bool live_readable(int fd, int64_t ms)
 {
     struct pollfd ready = {.fd = fd, .events = POLLIN};

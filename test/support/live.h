@@ -44,6 +44,8 @@ int live_slowness(void);
 void live_within(int64_t began_ms, int64_t limit_ms);
 /* True as soon as the condition is, false after the time. */
 bool live_wait_until(bool (*condition)(void *arg), void *arg, int64_t ms);
+/* Until every member of the cluster takes writes again, for 30 s at most. */
+void live_await_health(void);
 /* True as soon as the descriptor polls readable. */
 bool live_readable(int fd, int64_t ms);
 
