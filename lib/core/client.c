@@ -143,8 +143,8 @@ int el_client_new(el_client **out, el_transport *transport, const el_client_sett
     el_list_init(&client->rpcs);
     el_auth_init(client);
     el_hub_init(client);
-    el_group_init(client);
-    el_group_limit(&client->group, settings->group_max);
+    el_gathering_init(client);
+    el_gathering_limit(&client->gathering, settings->group_max);
     for (int lane = 0; lane < EL_LANES; lane++) {
         client->lanes[lane].client = client;
         client->lanes[lane].lane = (el_lane)lane;

@@ -67,7 +67,7 @@ struct etcdlock_client {
     el_list rpcs; /* under way */
     el_auth auth;
     el_hub hub;
-    el_group group;
+    el_gathering gathering;
     el_notifier notifier;
     pthread_cond_t quiet; /* signalled when a session has ended */
     unsigned dropped_messages;

@@ -10,7 +10,7 @@
 /* etcd's default limits are 128 operations along a path and 1.5 MiB; keys and values count double here. */
 enum { GROUP_BYTES_MAX = 512 * 1024 };
 
-static void send_group(el_group *group);
+static void send_what_may_go(el_gathering *gathering);
 static void drop_due(el_timer *timer);
 
 /* ---- one that travels alone
@@ -39,10 +39,22 @@ static void alone_done(el_rpc *rpc, const el_rpc_end *end)
     commit->done(commit, &own);
 }
 
-/* To be told in a moment: `done` is never called from inside a submit. */
-static void drop_soon(el_group *group)
+static void gather(el_gathering *gathering, el_commit *commit)
 {
-    el_client_timer_set(group->client, EL_LANE_IO, &group->stopped, el_now(group->client));
+    el_list_append(commit->kind == EL_COMMIT_LEAVE ? &gathering->leaves : &gathering->enters, &commit->link);
+    gathering->n++;
+}
+
+static void leave_gathering(el_gathering *gathering, el_commit *commit)
+{
+    el_list_remove(&commit->link);
+    gathering->n--;
+}
+
+/* To be told in a moment: `done` is never called from inside a submit. */
+static void drop_soon(el_gathering *gathering)
+{
+    el_client_timer_set(gathering->client, EL_LANE_IO, &gathering->stopped, el_now(gathering->client));
 }
 
 static void send_alone(el_client *client, el_commit *commit)
@@ -50,8 +62,8 @@ static void send_alone(el_client *client, el_commit *commit)
     commit->lone = el_alloc(sizeof(*commit->lone));
     if (!commit->lone) {
         commit->is_out_of_memory = commit->is_stopped = true;
-        el_list_append(&client->group.leaves, &commit->link);
-        drop_soon(&client->group);
+        gather(&client->gathering, commit);
+        drop_soon(&client->gathering);
         return;
     }
     commit->is_sent = true;
@@ -110,21 +122,22 @@ static size_t bytes_of(const el_commit *commit)
 
 /* Moves from a gathering list to the group what may go together. One that has to go alone goes first and
  * takes the whole group for itself. */
-static void fill(el_group *group, el_list *gathering, size_t *bytes)
+static void fill(el_group *group, el_list *list, size_t *bytes)
 {
-    for (el_list *link = gathering->next, *next; link != gathering; link = next) {
+    for (el_list *link = list->next, *next; link != list; link = next) {
         next = link->next;
         el_commit *commit = EL_CONTAINER(link, el_commit, link);
         if (commit->is_stopped) continue; /* about to be dropped */
-        if (group->n_members == group->limit) return;
+        if (group->n_members == group->gathering->limit) return;
         if (group->n_members > 0 && group->members[0]->is_alone) return;
         if (commit->is_alone && group->n_members > 0) continue;
         if (commit->kind == EL_COMMIT_ENTER && shares_lock(group, commit)) continue;
         if (commit->write) commit->write(commit, &group->parts[group->n_members]);
         if (*bytes + bytes_of(commit) > GROUP_BYTES_MAX) return;
-        el_list_remove(link);
+        leave_gathering(group->gathering, commit);
         *bytes += bytes_of(commit);
         commit->is_sent = true;
+        commit->group = group;
         group->members[group->n_members++] = commit;
     }
 }
@@ -154,59 +167,70 @@ static const el_txn_answer *part_of(const el_txn_answer *outer, unsigned i)
 /* Nothing of the refused group has happened: whose fault it was comes out when each goes alone. */
 static void split(el_group *group, bool too_many)
 {
-    if (too_many && group->limit > 1) {
-        group->limit = group->n_members / 2 > 1 ? group->n_members / 2 : 1;
-        el_log(group->client, ETCDLOCK_LOG_INFO, "this etcd takes smaller groups: at most %u from now on",
-               group->limit);
+    el_gathering *gathering = group->gathering;
+    if (too_many && gathering->limit >= group->n_members) {
+        gathering->limit = group->n_members / 2 > 1 ? group->n_members / 2 : 1;
+        el_log(gathering->client, ETCDLOCK_LOG_INFO, "this etcd takes smaller groups: at most %u from now on",
+               gathering->limit);
     }
     for (unsigned i = group->n_members; i-- > 0;) {
         el_commit *commit = group->members[i];
         commit->is_alone = !too_many;
         commit->is_sent = false;
+        commit->group = NULL;
         if (group->rpc.maybe_applied) commit->maybe_applied = true;
-        el_list *gathering = commit->kind == EL_COMMIT_LEAVE ? &group->leaves : &group->enters;
-        el_list_append(gathering->next,
-                       &commit->link); /* keeps the old order, before those that came later */
+        el_list *list = commit->kind == EL_COMMIT_LEAVE ? &gathering->leaves : &gathering->enters;
+        el_list_append(list->next, &commit->link); /* keeps the old order, before those that came later */
+        gathering->n++;
     }
     group->n_members = 0;
+}
+
+static void tell_members(el_group *group, const el_rpc_end *end)
+{
+    unsigned n_members = group->n_members;
+    el_commit *members[EL_GROUP_MAX];
+    for (unsigned i = 0; i < n_members; i++)
+        members[i] = group->members[i];
+    group->n_members = 0; /* who has been told may be gone */
+    group->gathering->is_telling = true;
+    for (unsigned i = 0; i < n_members; i++) {
+        const el_txn_answer *answer = end->answer ? &end->answer->txn : NULL;
+        if (answer && n_members > 1) answer = part_of(answer, i);
+        hand_out(members[i], &group->rpc, end, answer);
+    }
+    group->gathering->is_telling = false;
 }
 
 static void group_done(el_rpc *rpc, const el_rpc_end *end)
 {
     el_group *group = EL_CONTAINER(rpc, el_group, rpc);
-    unsigned n_members = group->n_members;
-    bool is_nested = n_members > 1;
-    el_commit *members[EL_GROUP_MAX];
-    if (is_nested && end->outcome == EL_OUTCOME_REFUSED) {
+    el_gathering *gathering = group->gathering;
+    if (group->n_members > 1 && end->outcome == EL_OUTCOME_REFUSED) {
         split(group, end->failure.error == E2BIG);
-        drop_due(&group->stopped); /* those that were stopped in flight have come to gather again */
+        drop_due(&gathering->stopped); /* those that were stopped in flight have come to gather again */
     } else {
-        for (unsigned i = 0; i < n_members; i++)
-            members[i] = group->members[i];
-        group->n_members = 0;
-        /* What the callbacks submit gathers until all of them have been called. */
-        for (unsigned i = 0; i < n_members; i++) {
-            const el_txn_answer *answer = end->answer ? &end->answer->txn : NULL;
-            if (answer && is_nested) answer = part_of(answer, i);
-            hand_out(members[i], rpc, end, answer);
-        }
+        tell_members(group, end);
     }
     group->is_in_flight = false;
-    if (group->client->state == EL_CLIENT_CLOSED) {
-        drop_due(&group->stopped);
+    gathering->n_in_flight--;
+    if (gathering->client->state == EL_CLIENT_CLOSED) {
+        drop_due(&gathering->stopped);
     } else {
-        send_group(group);
+        send_what_may_go(gathering);
     }
 }
 
-static void send_group(el_group *group)
+/* Returns whether there was anything to send. */
+static bool send_group(el_group *group)
 {
     size_t bytes = 0;
     group->n_members = 0;
-    fill(group, &group->leaves, &bytes);
-    fill(group, &group->enters, &bytes);
-    if (group->n_members == 0) return;
+    fill(group, &group->gathering->leaves, &bytes);
+    fill(group, &group->gathering->enters, &bytes);
+    if (group->n_members == 0) return false;
     group->is_in_flight = true;
+    group->gathering->n_in_flight++;
     group->rpc = (el_rpc){
         .request = {.verb = EL_TXN},
         .is_write = true,
@@ -224,21 +248,33 @@ static void send_group(el_group *group)
         el_txn_request outer = {.success = group->ops, .n_success = group->n_members};
         group->rpc.request.txn = outer;
     }
-    el_rpc_start(group->client, &group->rpc);
+    el_rpc_start(group->gathering->client, &group->rpc);
+    return true;
+}
+
+/* Beside a group in flight goes another one, so that etcd is not idle while this side is busy with the
+ * answers, but only a large one: many small ones cost etcd more than that gains. */
+static void send_what_may_go(el_gathering *gathering)
+{
+    for (int i = 0; i < EL_GROUPS && !gathering->is_telling; i++) {
+        if (gathering->n_in_flight > 0 && gathering->n < gathering->limit / 2) return;
+        if (!gathering->groups[i].is_in_flight && !send_group(&gathering->groups[i])) return;
+    }
 }
 
 /* ---- stopping
  * ------------------------------------------------------------------------------------------------ */
 
-static void drop_stopped(el_group *group, el_list *gathering)
+static void drop_stopped(el_gathering *gathering, el_list *gathered)
 {
-    bool all = group->client->state == EL_CLIENT_CLOSED;
+    bool all = gathering->client->state == EL_CLIENT_CLOSED;
     el_list dropped;
     el_list_init(&dropped);
-    for (el_list *link = gathering->next, *next; link != gathering; link = next) {
+    for (el_list *link = gathered->next, *next; link != gathered; link = next) {
         next = link->next;
-        if (!all && !EL_CONTAINER(link, el_commit, link)->is_stopped) continue;
-        el_list_remove(link);
+        el_commit *commit = EL_CONTAINER(link, el_commit, link);
+        if (!all && !commit->is_stopped) continue;
+        leave_gathering(gathering, commit);
         el_list_append(&dropped, link);
     }
     for (el_list *link = el_list_take(&dropped); link; link = el_list_take(&dropped))
@@ -247,9 +283,9 @@ static void drop_stopped(el_group *group, el_list *gathering)
 
 static void drop_due(el_timer *timer)
 {
-    el_group *group = EL_CONTAINER(timer, el_group, stopped);
-    drop_stopped(group, &group->leaves);
-    drop_stopped(group, &group->enters);
+    el_gathering *gathering = EL_CONTAINER(timer, el_gathering, stopped);
+    drop_stopped(gathering, &gathering->leaves);
+    drop_stopped(gathering, &gathering->enters);
 }
 
 static bool nobody_needs(const el_group *group)
@@ -266,57 +302,58 @@ void el_commit_stop(el_commit *commit)
     commit->is_stopped = true;
     if (commit->lone) {
         el_rpc_stop(&commit->lone->rpc);
-        return;
-    }
-    el_group *group = commit->group;
-    if (!commit->is_sent) {
-        drop_soon(group);
-    } else if (nobody_needs(group)) {
-        el_rpc_stop(&group->rpc);
+    } else if (!commit->group) {
+        drop_soon(commit->gathering);
+    } else if (nobody_needs(commit->group)) {
+        el_rpc_stop(&commit->group->rpc);
     }
 }
 
 /* ---- beginning
  * ------------------------------------------------------------------------------------------------- */
 
-void el_group_init(el_client *client)
+void el_gathering_init(el_client *client)
 {
-    el_group *group = &client->group;
-    group->client = client;
-    group->limit = EL_GROUP_MAX;
-    group->stopped.fire = drop_due;
-    el_list_init(&group->leaves);
-    el_list_init(&group->enters);
+    el_gathering *gathering = &client->gathering;
+    gathering->client = client;
+    gathering->limit = EL_GROUP_MAX;
+    gathering->stopped.fire = drop_due;
+    el_list_init(&gathering->leaves);
+    el_list_init(&gathering->enters);
+    for (int i = 0; i < EL_GROUPS; i++)
+        gathering->groups[i].gathering = gathering;
 }
 
-void el_group_limit(el_group *group, unsigned limit)
+void el_gathering_limit(el_gathering *gathering, unsigned limit)
 {
-    group->is_off = limit == 1;
-    if (limit > 0 && limit < EL_GROUP_MAX) group->limit = limit;
+    gathering->is_off = limit == 1;
+    if (limit > 0 && limit < EL_GROUP_MAX) gathering->limit = limit;
 }
 
 void el_commit_submit(el_client *client, el_commit *commit)
 {
-    el_group *group = &client->group;
-    commit->group = group;
+    el_gathering *gathering = &client->gathering;
+    commit->gathering = gathering;
+    commit->group = NULL;
     commit->is_under_way = true;
     commit->maybe_applied = commit->is_stopped = commit->is_alone = commit->is_sent = false;
     commit->is_out_of_memory = false;
-    if (commit->kind == EL_COMMIT_LOOK || group->is_off) {
+    if (commit->kind == EL_COMMIT_LOOK || gathering->is_off) {
         send_alone(client, commit);
         return;
     }
-    el_list_append(commit->kind == EL_COMMIT_LEAVE ? &group->leaves : &group->enters, &commit->link);
+    gather(gathering, commit);
     if (client->state == EL_CLIENT_CLOSED) {
-        drop_soon(group);
-    } else if (!group->is_in_flight) {
-        send_group(group);
+        drop_soon(gathering);
+    } else {
+        send_what_may_go(gathering);
     }
 }
 
 bool el_commit_may_have_happened(const el_commit *commit)
 {
     if (!commit->is_under_way || commit->kind == EL_COMMIT_LOOK) return false;
+    if (!commit->lone && !commit->group) return commit->maybe_applied;
     const el_rpc *rpc = commit->lone ? &commit->lone->rpc : &commit->group->rpc;
-    return commit->maybe_applied || (commit->is_sent && (rpc->maybe_applied || rpc->is_calling));
+    return commit->maybe_applied || rpc->maybe_applied || rpc->is_calling;
 }

@@ -1,8 +1,8 @@
 /* Group commit: the transactions of contenders on their way to etcd.
  *
  * A lone transaction goes out at once. While one is in flight, those that come gather, and go out together as
- * the nested transactions of one: a Raft commit costs the same for one as for sixty. Every enter, try,
- * mark and leave passes through here.
+ * the nested transactions of one: a Raft commit costs the same for one as for sixty. When half a group has
+ * gathered it does not wait for the one in flight. Every enter, try, mark and leave passes through here.
  *
  * Rules. All of a group happen at one revision, so never two entries of one lock in it: they would tie in the
  * queue. Leaves come before enters, so that a range in an enter sees the queue as it is afterwards. A group
@@ -55,21 +55,17 @@ struct el_commit {
     bool is_alone; /* was in a group that etcd refused */
     bool is_sent;  /* in a group, or on its own, it has been given to the transport */
     el_list link;  /* while it gathers */
-    struct el_group *group;
-    struct el_lone *lone; /* while it travels alone */
+    struct el_gathering *gathering;
+    struct el_group *group; /* while it travels in one */
+    struct el_lone *lone;   /* while it travels alone */
     bool is_out_of_memory;
 };
 
-enum { EL_GROUP_MAX = 64 };
+enum { EL_GROUP_MAX = 64, EL_GROUPS = 2 };
 
-/* The gathering place of a client, and the one group in flight. */
+/* Those that travel together, or room for them. */
 typedef struct el_group {
-    struct etcdlock_client *client;
-    bool is_off;      /* every transaction goes out alone and at once */
-    el_list leaves;   /* gathering */
-    el_list enters;   /* gathering */
-    el_timer stopped; /* some that gather were stopped */
-    unsigned limit;   /* so many nested transactions does this server take; learned from its refusals */
+    struct el_gathering *gathering;
     bool is_in_flight;
     unsigned n_members;
     el_commit *members[EL_GROUP_MAX];
@@ -79,9 +75,23 @@ typedef struct el_group {
     el_rpc rpc;
 } el_group;
 
-void el_group_init(struct etcdlock_client *client);
+/* The gathering place of a client, and its groups in flight. */
+typedef struct el_gathering {
+    struct etcdlock_client *client;
+    bool is_off;     /* every transaction goes out alone and at once */
+    el_list leaves;  /* that gather */
+    el_list enters;  /* that gather */
+    unsigned n;      /* of both */
+    unsigned limit;  /* so many nested transactions does this server take; learned from its refusals */
+    bool is_telling; /* the members of a group how it went; what they submit meanwhile gathers */
+    unsigned n_in_flight;
+    el_timer stopped; /* some that gather were stopped */
+    el_group groups[EL_GROUPS];
+} el_gathering;
+
+void el_gathering_init(struct etcdlock_client *client);
 /* 0: as many as can go together; 1: each goes alone and at once. */
-void el_group_limit(el_group *group, unsigned limit);
+void el_gathering_limit(el_gathering *gathering, unsigned limit);
 
 /* Begins; done is called once, never from inside this call. */
 void el_commit_submit(struct etcdlock_client *client, el_commit *commit);
