@@ -17,7 +17,6 @@ typedef struct lock {
     el_hold *hold;
     bool is_granted;
     bool has_left;
-    bool is_over; /* by a failure */
 } lock;
 
 static sim *s;
@@ -26,7 +25,8 @@ static el_client *client;
 static el_session *session;
 static bool is_open;
 static lock locks[LOCKS];
-static int grants_to_come; /* then the last of them abandons the rest */
+static int grants_to_come; /* then the last of them ends the rest */
+static bool by_session;    /* by ending their session */
 
 static void run_for(int64_t ns)
 {
@@ -48,23 +48,31 @@ static void session_opened(el_session *opened, const el_failure *failure)
 static void abandon_others(const lock *one)
 {
     for (int i = 0; i < LOCKS; i++) {
-        if (&locks[i] == one || !locks[i].hold) continue;
+        if (&locks[i] == one || !locks[i].hold || locks[i].hold->state == EL_HOLD_LEAVING) continue;
         el_hold_abandon(locks[i].hold);
         locks[i].hold = NULL;
     }
 }
 
+static void end_others(const lock *one)
+{
+    if (by_session)
+        el_session_end(session, ETCDLOCK_ESESSION, "the test wants it");
+    else
+        abandon_others(one);
+}
+
 static void hold_done(el_hold *hold, const el_failure *failure)
 {
     lock *one = hold->user;
-    if (failure->error)
-        one->is_over = true;
-    else if (hold->state == EL_HOLD_HELD)
+    ck_assert(!failure->error || by_session);
+    if (hold->state == EL_HOLD_HELD) {
         one->is_granted = true;
-    else
+        if (--grants_to_come == 0) end_others(one);
+    } else {
         one->has_left = true;
-    if (failure->error || one->has_left) one->hold = NULL;
-    if (one->is_granted && --grants_to_come == 0) abandon_others(one);
+        one->hold = NULL;
+    }
 }
 
 static void set_up(long max_txn_ops)
@@ -75,7 +83,7 @@ static void set_up(long max_txn_ops)
     etcdlock_mutex_options mutex_options = ETCDLOCK_MUTEX_OPTIONS_INIT;
     sim_options options = {.seed = 1, .max_txn_ops = max_txn_ops};
     sim_faults calm = sim_calm();
-    is_open = false;
+    is_open = by_session = false;
     grants_to_come = 0;
     s = sim_new(&options);
     sim_set_faults(s, &calm);
@@ -112,28 +120,52 @@ static void tear_down(void)
     sim_free(s);
 }
 
-static void begin_all(void)
+static void begin(int from, int to)
 {
-    pthread_mutex_lock(&client->lock);
-    for (int i = 0; i < LOCKS; i++) {
+    for (int i = from; i < to; i++) {
         el_failure failure;
         ck_assert_int_eq(el_mutex_begin(locks[i].mutex, &locks[i].hold, i + 1, EL_ENTER_WAIT, INT64_MAX,
                                         hold_done, &locks[i], &failure),
                          0);
     }
+}
+
+static void begin_unlock(int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        el_failure failure;
+        bool is_over;
+        ck_assert_int_eq(
+            el_mutex_begin_unlock(locks[i].mutex, i + 1, hold_done, &locks[i], &is_over, &failure), 0);
+    }
+}
+
+static void begin_all(void)
+{
+    pthread_mutex_lock(&client->lock);
+    begin(0, LOCKS);
     pthread_mutex_unlock(&client->lock);
 }
 
 static void begin_unlock_all(void)
 {
     pthread_mutex_lock(&client->lock);
-    for (int i = 0; i < LOCKS; i++) {
-        el_failure failure;
-        bool is_over;
-        ck_assert_int_eq(
-            el_mutex_begin_unlock(locks[i].mutex, i + 1, hold_done, &locks[i], &is_over, &failure), 0);
-    }
+    begin_unlock(0, LOCKS);
     pthread_mutex_unlock(&client->lock);
+}
+
+/* One of all is left, which is held. */
+static void check_one_left(void)
+{
+    int granted = 0;
+    for (int i = 0; i < LOCKS; i++) {
+        if (!locks[i].hold) continue;
+        ck_assert(locks[i].is_granted);
+        granted++;
+    }
+    ck_assert_int_eq(granted, 1);
+    ck_assert_uint_eq(client->gathering.n, 0);
+    ck_assert_uint_eq(client->gathering.n_in_flight, 0);
 }
 
 /* The first goes at once and alone; half a group's worth goes beside it; the rest waits for one of them, then
@@ -185,14 +217,30 @@ START_TEST(one_ends_the_others)
     begin_all();
     ck_assert_uint_eq(client->gathering.groups[1].n_members, EL_GROUP_MAX / 2);
     run_for(20 * EL_S);
-    int granted = 0;
-    for (int i = 0; i < LOCKS; i++) {
-        if (!locks[i].hold) continue;
-        ck_assert(locks[i].is_granted);
-        granted++;
-    }
-    ck_assert_int_eq(granted, 1);
-    ck_assert_uint_eq(client->gathering.n, 0);
+    check_one_left();
+    tear_down();
+}
+END_TEST
+
+/* The same in a group whose first members have let go and are freed when they are told; and where it is their
+ * session that ends. */
+START_TEST(after_those_that_leave)
+{
+    set_up(0);
+    pthread_mutex_lock(&client->lock);
+    begin(0, LOCKS / 2);
+    pthread_mutex_unlock(&client->lock);
+    run_for(20 * EL_MS);
+    pthread_mutex_lock(&client->lock);
+    begin_unlock(0, LOCKS / 2);
+    begin(LOCKS / 2, LOCKS);
+    pthread_mutex_unlock(&client->lock);
+    grants_to_come = 1;
+    by_session = _i == 1;
+    run_for(20 * EL_S);
+    for (int i = 0; i < LOCKS / 2; i++)
+        ck_assert(locks[i].has_left);
+    if (!by_session) check_one_left();
     ck_assert_uint_eq(client->gathering.n_in_flight, 0);
     tear_down();
 }
@@ -206,6 +254,7 @@ int main(void)
     tcase_add_test(all, two_at_a_time);
     tcase_add_test(all, both_too_large);
     tcase_add_loop_test(all, one_ends_the_others, 0, 6);
+    tcase_add_loop_test(all, after_those_that_leave, 0, 2);
     suite_add_tcase(suite, all);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
