@@ -1,5 +1,6 @@
 #include "core/commit.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #include "core/alloc.h"
@@ -39,9 +40,15 @@ static void alone_done(el_rpc *rpc, const el_rpc_end *end)
     commit->done(commit, &own);
 }
 
+static el_list *list_of(el_gathering *gathering, const el_commit *commit)
+{
+    if (commit->is_alone) return &gathering->alone;
+    return commit->kind == EL_COMMIT_LEAVE ? &gathering->leaves : &gathering->enters;
+}
+
 static void gather(el_gathering *gathering, el_commit *commit)
 {
-    el_list_append(commit->kind == EL_COMMIT_LEAVE ? &gathering->leaves : &gathering->enters, &commit->link);
+    el_list_append(list_of(gathering, commit), &commit->link);
     gathering->n++;
 }
 
@@ -120,8 +127,7 @@ static size_t bytes_of(const el_commit *commit)
     return size;
 }
 
-/* Moves from a gathering list to the group what may go together. One that has to go alone goes first and
- * takes the whole group for itself. */
+/* Moves from a list of those that gather to the group what may go together. */
 static void fill(el_group *group, el_list *list, size_t *bytes)
 {
     for (el_list *link = list->next, *next; link != list; link = next) {
@@ -129,8 +135,6 @@ static void fill(el_group *group, el_list *list, size_t *bytes)
         el_commit *commit = EL_CONTAINER(link, el_commit, link);
         if (commit->is_stopped) continue; /* about to be dropped */
         if (group->n_members == group->gathering->limit) return;
-        if (group->n_members > 0 && group->members[0]->is_alone) return;
-        if (commit->is_alone && group->n_members > 0) continue;
         if (commit->kind == EL_COMMIT_ENTER && shares_lock(group, commit)) continue;
         if (commit->write) commit->write(commit, &group->parts[group->n_members]);
         if (*bytes + bytes_of(commit) > GROUP_BYTES_MAX) return;
@@ -139,6 +143,7 @@ static void fill(el_group *group, el_list *list, size_t *bytes)
         commit->is_sent = true;
         commit->group = group;
         group->members[group->n_members++] = commit;
+        if (commit->is_alone) return;
     }
 }
 
@@ -179,8 +184,8 @@ static void split(el_group *group, bool too_many)
         commit->is_sent = false;
         commit->group = NULL;
         if (group->rpc.maybe_applied) commit->maybe_applied = true;
-        el_list *list = commit->kind == EL_COMMIT_LEAVE ? &gathering->leaves : &gathering->enters;
-        el_list_append(list->next, &commit->link); /* keeps the old order, before those that came later */
+        /* Before those that came later, in the old order. */
+        el_list_append(list_of(gathering, commit)->next, &commit->link);
         gathering->n++;
     }
     group->n_members = 0;
@@ -206,6 +211,7 @@ static void group_done(el_rpc *rpc, const el_rpc_end *end)
 {
     el_group *group = EL_CONTAINER(rpc, el_group, rpc);
     el_gathering *gathering = group->gathering;
+    assert(group->is_in_flight && gathering->n_in_flight > 0);
     if (group->n_members > 1 && end->outcome == EL_OUTCOME_REFUSED) {
         split(group, end->failure.error == E2BIG);
         drop_due(&gathering->stopped); /* those that were stopped in flight have come to gather again */
@@ -226,8 +232,11 @@ static bool send_group(el_group *group)
 {
     size_t bytes = 0;
     group->n_members = 0;
-    fill(group, &group->gathering->leaves, &bytes);
-    fill(group, &group->gathering->enters, &bytes);
+    fill(group, &group->gathering->alone, &bytes);
+    if (group->n_members == 0) {
+        fill(group, &group->gathering->leaves, &bytes);
+        fill(group, &group->gathering->enters, &bytes);
+    }
     if (group->n_members == 0) return false;
     group->is_in_flight = true;
     group->gathering->n_in_flight++;
@@ -253,7 +262,7 @@ static bool send_group(el_group *group)
 }
 
 /* Beside a group in flight goes another one, so that etcd is not idle while this side is busy with the
- * answers, but only a large one: many small ones cost etcd more than that gains. */
+ * answers, but not before half of one has gathered: many small ones cost etcd more than that gains. */
 static void send_what_may_go(el_gathering *gathering)
 {
     for (int i = 0; i < EL_GROUPS && !gathering->is_telling; i++) {
@@ -286,6 +295,7 @@ static void drop_due(el_timer *timer)
     el_gathering *gathering = EL_CONTAINER(timer, el_gathering, stopped);
     drop_stopped(gathering, &gathering->leaves);
     drop_stopped(gathering, &gathering->enters);
+    drop_stopped(gathering, &gathering->alone);
 }
 
 static bool nobody_needs(const el_group *group)
@@ -320,6 +330,7 @@ void el_gathering_init(el_client *client)
     gathering->stopped.fire = drop_due;
     el_list_init(&gathering->leaves);
     el_list_init(&gathering->enters);
+    el_list_init(&gathering->alone);
     for (int i = 0; i < EL_GROUPS; i++)
         gathering->groups[i].gathering = gathering;
 }

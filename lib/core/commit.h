@@ -52,7 +52,7 @@ struct el_commit {
     bool maybe_applied; /* an attempt is unaccounted for: it may have been applied, or may yet be */
     bool is_under_way;
     bool is_stopped;
-    bool is_alone; /* was in a group that etcd refused */
+    bool is_alone; /* was in a group that etcd refused, and goes without others */
     bool is_sent;  /* in a group, or on its own, it has been given to the transport */
     el_list link;  /* while it gathers */
     struct el_gathering *gathering;
@@ -80,8 +80,9 @@ typedef struct el_gathering {
     struct etcdlock_client *client;
     bool is_off;     /* every transaction goes out alone and at once */
     el_list leaves;  /* that gather */
-    el_list enters;  /* that gather */
-    unsigned n;      /* of both */
+    el_list enters;  /* that gather: marks too */
+    el_list alone;   /* that gather and go one by one, before all others */
+    unsigned n;      /* of all three */
     unsigned limit;  /* so many nested transactions does this server take; learned from its refusals */
     bool is_telling; /* the members of a group how it went; what they submit meanwhile gathers */
     unsigned n_in_flight;

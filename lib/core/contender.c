@@ -62,6 +62,15 @@ static void fail_and_withdraw(el_contender *contender, const el_failure *failure
     el_contender_withdraw(contender);
 }
 
+/* What etcd or the way to it answered says nothing of which lock it was about. */
+static void fail_by_answer(el_contender *contender, const el_failure *answer)
+{
+    el_failure failure;
+    el_fail(&failure, answer->error, "lock %.*s: %s", (int)contender->place.queue->folder.size - 1,
+            contender->place.queue->folder.data, answer->text);
+    fail_and_withdraw(contender, &failure);
+}
+
 void el_contender_cancel(el_contender *contender, int error, const char *reason)
 {
     if (!is_entering(contender)) return;
@@ -198,7 +207,7 @@ static void looked(el_commit *commit, const el_commit_end *end)
     el_contender *contender = EL_CONTAINER(commit, el_contender, commit);
     if (el_contender_must_go(contender)) return;
     if (!end->answer && !contender->is_view_pinned) {
-        fail_and_withdraw(contender, &end->failure);
+        fail_by_answer(contender, &end->failure);
         return;
     }
     if (contender->is_view_pinned && (!end->answer || end->revision < contender->min_revision)) {
@@ -318,7 +327,7 @@ static void entered(el_commit *commit, const el_commit_end *end)
             el_session_end(contender->session, ETCDLOCK_ESESSION, "etcd says that its lease is gone");
             return;
         }
-        fail_and_withdraw(contender, &end->failure);
+        fail_by_answer(contender, &end->failure);
         return;
     }
     bool by_try = contender->mode == EL_ENTER_TRY && !contender->try_by_entering;
@@ -370,7 +379,7 @@ static void peeked(el_commit *commit, const el_commit_end *end)
     el_contender *contender = EL_CONTAINER(commit, el_contender, commit);
     if (el_contender_must_go(contender)) return;
     if (!end->answer) {
-        fail_and_withdraw(contender, &end->failure);
+        fail_by_answer(contender, &end->failure);
         return;
     }
     el_view view = {.has_older = false};

@@ -343,9 +343,10 @@ void el_contender_withdraw(el_contender *contender)
     contender->next_leave.fire = leave_again;
     stop_watching(contender);
     if (contender->commit.is_under_way) {
-        /* An entering write has to be accounted for before its entry can be removed; a look is of no use any
-         * more. */
-        if (contender->commit.kind == EL_COMMIT_LOOK || !contender->commit.is_sent)
+        /* A write has to be accounted for before it can be undone, also if it is about to be sent again; a
+         * look is of no use any more. */
+        bool may_have_written = contender->commit.is_sent || contender->commit.maybe_applied;
+        if (contender->commit.kind == EL_COMMIT_LOOK || !may_have_written)
             el_commit_stop(&contender->commit);
         return;
     }

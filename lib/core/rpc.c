@@ -35,6 +35,8 @@ static void attempt(el_rpc *rpc);
 static void finish(el_rpc *rpc, el_rpc_end *end)
 {
     rpc->is_under_way = false;
+    /* What its answer shows may have ended sessions, and those have stopped it. */
+    el_client_timer_clear(rpc->client, EL_LANE_IO, &rpc->pause);
     el_free(rpc->reason);
     rpc->reason = NULL;
     el_list_remove(&rpc->link);

@@ -124,7 +124,9 @@ int etcdlock_mutex_consistent(etcdlock_mutex *handle)
     if (el_guard_enter(handle, "consistent", &mutex, &failure)) return el_publish(&failure);
     el_hold *hold = el_guard_find_hold(mutex, "consistent", &failure);
     if (hold && (!hold->contender->marker || !hold->contender->marker->is_inconsistent)) {
-        el_fail(&failure, EINVAL, "consistent: lock %s: there is no death to be repaired", mutex->name);
+        el_fail(&failure, EINVAL, "consistent: lock %s: %s", mutex->name,
+                mutex->flags & ETCDLOCK_ROBUST ? "no death is to be repaired"
+                                               : "it is not robust: make it with the flag ETCDLOCK_ROBUST");
     } else if (hold) {
         make_consistent(hold, &failure);
     }

@@ -5,10 +5,8 @@
 #include <stdio.h>
 
 #include "core/backoff.h"
-#include "core/client.h"
 #include "recipes/mutex.h"
-#include "support/drive.h"
-#include "support/sim.h"
+#include "support/solo.h"
 
 enum { LOCKS = 2 * EL_GROUP_MAX };
 
@@ -19,31 +17,9 @@ typedef struct lock {
     bool has_left;
 } lock;
 
-static sim *s;
-static el_transport *transport;
-static el_client *client;
-static el_session *session;
-static bool is_open;
 static lock locks[LOCKS];
 static int grants_to_come; /* then the last of them ends the rest */
 static bool by_session;    /* by ending their session */
-
-static void run_for(int64_t ns)
-{
-    int64_t end_ns = sim_now(s) + ns;
-    drive_client(client);
-    while (sim_next_ns(s) < end_ns) {
-        sim_step(s);
-        drive_client(client);
-    }
-}
-
-static void session_opened(el_session *opened, const el_failure *failure)
-{
-    (void)opened;
-    ck_assert_int_eq(failure->error, 0);
-    is_open = true;
-}
 
 static void abandon_others(const lock *one)
 {
@@ -57,7 +33,7 @@ static void abandon_others(const lock *one)
 static void end_others(const lock *one)
 {
     if (by_session)
-        el_session_end(session, ETCDLOCK_ESESSION, "the test wants it");
+        el_session_end(solo_session, ETCDLOCK_ESESSION, "the test wants it");
     else
         abandon_others(one);
 }
@@ -75,49 +51,45 @@ static void hold_done(el_hold *hold, const el_failure *failure)
     }
 }
 
-static void set_up(long max_txn_ops)
+static void make_locks(void)
 {
-    el_client_settings settings = {
-        .dial_timeout_ns = 2 * EL_S, .command_timeout_ns = 5 * EL_S, .host = "sim"};
-    el_session_settings session_settings = {.ttl_s = 3600}; /* no renewals to be counted */
-    etcdlock_mutex_options mutex_options = ETCDLOCK_MUTEX_OPTIONS_INIT;
-    sim_options options = {.seed = 1, .max_txn_ops = max_txn_ops};
-    sim_faults calm = sim_calm();
-    is_open = by_session = false;
-    grants_to_come = 0;
-    s = sim_new(&options);
-    sim_set_faults(s, &calm);
-    transport = sim_client_new(s);
-    ck_assert_int_eq(el_client_new(&client, transport, &settings), 0);
-    pthread_mutex_lock(&client->lock);
-    session = el_session_new(client, &session_settings);
-    el_session_open(session, session_opened);
-    pthread_mutex_unlock(&client->lock);
-    run_for(10 * EL_S);
-    ck_assert(is_open);
-    pthread_mutex_lock(&client->lock);
+    etcdlock_mutex_options options = ETCDLOCK_MUTEX_OPTIONS_INIT;
+    pthread_mutex_lock(&solo_client->lock);
     for (int i = 0; i < LOCKS; i++) {
         char name[16];
         snprintf(name, sizeof name, "lock-%d", i);
         locks[i] = (lock){.is_granted = false};
-        ck_assert_int_eq(el_mutex_make(&locks[i].mutex, session, name, &mutex_options), 0);
+        ck_assert_int_eq(el_mutex_make(&locks[i].mutex, solo_session, name, &options), 0);
     }
-    pthread_mutex_unlock(&client->lock);
+    pthread_mutex_unlock(&solo_client->lock);
 }
 
-static void tear_down(void)
+static void free_locks(void)
 {
-    pthread_mutex_lock(&client->lock);
-    el_session_end(session, ECANCELED, "the test is over");
-    pthread_mutex_unlock(&client->lock);
-    run_for(20 * EL_S);
-    pthread_mutex_lock(&client->lock);
+    pthread_mutex_lock(&solo_client->lock);
     for (int i = 0; i < LOCKS; i++)
         el_mutex_free(locks[i].mutex);
-    el_session_unref(session);
-    pthread_mutex_unlock(&client->lock);
-    (void)el_client_close(client);
-    sim_free(s);
+    pthread_mutex_unlock(&solo_client->lock);
+}
+
+static void set_up(long max_txn_ops)
+{
+    sim_options options = {.seed = 1, .max_txn_ops = max_txn_ops};
+    by_session = false;
+    grants_to_come = 0;
+    solo_start(&options, 0);
+    make_locks();
+}
+
+/* The locks are freed with what is left of them when the session is over. */
+static void tear_down(void)
+{
+    pthread_mutex_lock(&solo_client->lock);
+    el_session_end(solo_session, ECANCELED, "the test is over");
+    pthread_mutex_unlock(&solo_client->lock);
+    solo_run(20 * EL_S);
+    free_locks();
+    solo_end();
 }
 
 static void begin(int from, int to)
@@ -142,16 +114,16 @@ static void begin_unlock(int from, int to)
 
 static void begin_all(void)
 {
-    pthread_mutex_lock(&client->lock);
+    pthread_mutex_lock(&solo_client->lock);
     begin(0, LOCKS);
-    pthread_mutex_unlock(&client->lock);
+    pthread_mutex_unlock(&solo_client->lock);
 }
 
 static void begin_unlock_all(void)
 {
-    pthread_mutex_lock(&client->lock);
+    pthread_mutex_lock(&solo_client->lock);
     begin_unlock(0, LOCKS);
-    pthread_mutex_unlock(&client->lock);
+    pthread_mutex_unlock(&solo_client->lock);
 }
 
 /* One of all is left, which is held. */
@@ -164,8 +136,8 @@ static void check_one_left(void)
         granted++;
     }
     ck_assert_int_eq(granted, 1);
-    ck_assert_uint_eq(client->gathering.n, 0);
-    ck_assert_uint_eq(client->gathering.n_in_flight, 0);
+    ck_assert_uint_eq(solo_client->gathering.n, 0);
+    ck_assert_uint_eq(solo_client->gathering.n_in_flight, 0);
 }
 
 /* The first goes at once and alone; half a group's worth goes beside it; the rest waits for one of them, then
@@ -174,16 +146,16 @@ START_TEST(two_at_a_time)
 {
     set_up(0);
     for (int half = 0; half < 2; half++) {
-        long before = sim_calls_made(transport);
+        long before = sim_calls_made(solo_transport);
         half ? begin_unlock_all() : begin_all();
-        ck_assert_int_eq(sim_calls_made(transport) - before, 2);
-        ck_assert_uint_eq(client->gathering.n, LOCKS - 1 - EL_GROUP_MAX / 2);
-        run_for(20 * EL_MS); /* before the entries are watched, which takes requests too */
+        ck_assert_int_eq(sim_calls_made(solo_transport) - before, 2);
+        ck_assert_uint_eq(solo_client->gathering.n, LOCKS - 1 - EL_GROUP_MAX / 2);
+        solo_run(20 * EL_MS); /* before the entries are watched, which takes requests too */
         for (int i = 0; i < LOCKS; i++)
             ck_assert(half ? locks[i].has_left : locks[i].is_granted);
-        ck_assert_int_eq(sim_calls_made(transport) - before, 4);
-        ck_assert_uint_eq(client->gathering.n, 0);
-        ck_assert_uint_eq(client->gathering.n_in_flight, 0);
+        ck_assert_int_eq(sim_calls_made(solo_transport) - before, 4);
+        ck_assert_uint_eq(solo_client->gathering.n, 0);
+        ck_assert_uint_eq(solo_client->gathering.n_in_flight, 0);
     }
     tear_down();
 }
@@ -194,13 +166,13 @@ START_TEST(both_too_large)
 {
     set_up(8);
     begin_all();
-    run_for(20 * EL_S);
+    solo_run(20 * EL_S);
     for (int i = 0; i < LOCKS; i++)
         ck_assert(locks[i].is_granted);
-    ck_assert_uint_le(client->gathering.limit, 8);
-    ck_assert_uint_ge(client->gathering.limit, 4);
+    ck_assert_uint_le(solo_client->gathering.limit, 8);
+    ck_assert_uint_ge(solo_client->gathering.limit, 4);
     begin_unlock_all();
-    run_for(20 * EL_S);
+    solo_run(20 * EL_S);
     for (int i = 0; i < LOCKS; i++)
         ck_assert(locks[i].has_left);
     tear_down();
@@ -215,8 +187,8 @@ START_TEST(one_ends_the_others)
     set_up(0);
     grants_to_come = nth[_i];
     begin_all();
-    ck_assert_uint_eq(client->gathering.groups[1].n_members, EL_GROUP_MAX / 2);
-    run_for(20 * EL_S);
+    ck_assert_uint_eq(solo_client->gathering.groups[1].n_members, EL_GROUP_MAX / 2);
+    solo_run(20 * EL_S);
     check_one_left();
     tear_down();
 }
@@ -227,21 +199,75 @@ END_TEST
 START_TEST(after_those_that_leave)
 {
     set_up(0);
-    pthread_mutex_lock(&client->lock);
+    pthread_mutex_lock(&solo_client->lock);
     begin(0, LOCKS / 2);
-    pthread_mutex_unlock(&client->lock);
-    run_for(20 * EL_MS);
-    pthread_mutex_lock(&client->lock);
+    pthread_mutex_unlock(&solo_client->lock);
+    solo_run(20 * EL_MS);
+    pthread_mutex_lock(&solo_client->lock);
     begin_unlock(0, LOCKS / 2);
     begin(LOCKS / 2, LOCKS);
-    pthread_mutex_unlock(&client->lock);
+    pthread_mutex_unlock(&solo_client->lock);
     grants_to_come = 1;
     by_session = _i == 1;
-    run_for(20 * EL_S);
+    solo_run(20 * EL_S);
     for (int i = 0; i < LOCKS / 2; i++)
         ck_assert(locks[i].has_left);
     if (!by_session) check_one_left();
-    ck_assert_uint_eq(client->gathering.n_in_flight, 0);
+    ck_assert_uint_eq(solo_client->gathering.n_in_flight, 0);
+    tear_down();
+}
+END_TEST
+
+/* A group is refused for the dead lease of one of it. Those who were in it are served while others come and go
+ * without an end. */
+START_TEST(refused_are_not_starved)
+{
+    enum { HELD = 40, INNOCENT = 4 };
+    el_session *dead;
+    el_mutex *mutex;
+    lock unlucky = {.is_granted = false};
+    etcdlock_mutex_options options = ETCDLOCK_MUTEX_OPTIONS_INIT;
+    el_failure failure;
+    set_up(0);
+    dead = solo_session;
+    pthread_mutex_lock(&solo_client->lock);
+    el_session_ref(dead);
+    ck_assert_int_eq(el_mutex_make(&mutex, dead, "unlucky", &options), 0);
+    pthread_mutex_unlock(&solo_client->lock);
+    free_locks();
+    solo_open_session();
+    make_locks();
+    pthread_mutex_lock(&solo_client->lock);
+    begin(0, HELD);
+    pthread_mutex_unlock(&solo_client->lock);
+    solo_run(20 * EL_MS);
+    (void)sim_revoke_lease(solo_sim, dead->lease);
+    by_session = true; /* a failure is in order */
+    pthread_mutex_lock(&solo_client->lock);
+    begin_unlock(0, 1);
+    ck_assert_int_eq(
+        el_mutex_begin(mutex, &unlucky.hold, 1, EL_ENTER_WAIT, INT64_MAX, hold_done, &unlucky, &failure), 0);
+    begin(HELD, HELD + INNOCENT);
+    pthread_mutex_unlock(&solo_client->lock);
+    int leaving = 1, served = 0;
+    while (leaving < HELD && served < INNOCENT) {
+        pthread_mutex_lock(&solo_client->lock);
+        if (el_list_is_empty(&solo_client->gathering.leaves)) {
+            begin_unlock(leaving, leaving + 1);
+            leaving++;
+        }
+        pthread_mutex_unlock(&solo_client->lock);
+        solo_step();
+        served = 0;
+        for (int i = HELD; i < HELD + INNOCENT; i++)
+            served += locks[i].is_granted;
+    }
+    ck_assert_int_eq(served, INNOCENT);
+    ck_assert(!unlucky.is_granted);
+    pthread_mutex_lock(&solo_client->lock);
+    el_mutex_free(mutex);
+    el_session_unref(dead);
+    pthread_mutex_unlock(&solo_client->lock);
     tear_down();
 }
 END_TEST
@@ -255,6 +281,7 @@ int main(void)
     tcase_add_test(all, both_too_large);
     tcase_add_loop_test(all, one_ends_the_others, 0, 6);
     tcase_add_loop_test(all, after_those_that_leave, 0, 2);
+    tcase_add_test(all, refused_are_not_starved);
     suite_add_tcase(suite, all);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -171,6 +171,17 @@ static void freeze(world *w)
     sim_freeze(c->transport, w->now_ns + ns);
 }
 
+/* The client has seen more than there is, as after a restore from a snapshot: the next answer ends its
+ * sessions, whatever it was asked for. */
+static void seem_restored(world *w)
+{
+    world_client *c = &w->clients[world_random(w, w->n_clients)];
+    world_say(w, "nemesis: to client %d etcd seems to have been restored", (int)(c - w->clients));
+    pthread_mutex_lock(&c->client->lock);
+    c->client->revision += 1000000;
+    pthread_mutex_unlock(&c->client->lock);
+}
+
 void nemesis_act(world *w)
 {
     w->next_trouble_ns = w->now_ns + (int64_t)world_random(w, world_chance(w, 0.3) ? 5 * EL_S : 300 * EL_MS);
@@ -201,6 +212,8 @@ void nemesis_act(world *w)
         w->is_full = world_chance(w, 0.3);
         w->was_full |= w->is_full;
         sim_set_nospace(w->sim, w->is_full);
+    } else if (kind < 83) {
+        seem_restored(w);
     } else if (kind < 90) {
         world_client *c = &w->clients[world_random(w, w->n_clients)];
         sim_reset(c->transport, (unsigned)world_random(w, w->n_members));
