@@ -306,14 +306,14 @@ static bool nobody_needs(const el_group *group)
     return true;
 }
 
-void el_commit_stop(el_commit *commit)
+void el_commit_stop(el_client *client, el_commit *commit)
 {
     if (!commit->is_under_way || commit->is_stopped) return;
     commit->is_stopped = true;
     if (commit->lone) {
         el_rpc_stop(&commit->lone->rpc);
     } else if (!commit->group) {
-        drop_soon(commit->gathering);
+        drop_soon(&client->gathering);
     } else if (nobody_needs(commit->group)) {
         el_rpc_stop(&commit->group->rpc);
     }
@@ -344,7 +344,6 @@ void el_gathering_limit(el_gathering *gathering, unsigned limit)
 void el_commit_submit(el_client *client, el_commit *commit)
 {
     el_gathering *gathering = &client->gathering;
-    commit->gathering = gathering;
     commit->group = NULL;
     commit->is_under_way = true;
     commit->maybe_applied = commit->is_stopped = commit->is_alone = commit->is_sent = false;

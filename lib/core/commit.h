@@ -55,7 +55,6 @@ struct el_commit {
     bool is_alone; /* was in a group that etcd refused, and goes without others */
     bool is_sent;  /* in a group, or on its own, it has been given to the transport */
     el_list link;  /* while it gathers */
-    struct el_gathering *gathering;
     struct el_group *group; /* while it travels in one */
     struct el_lone *lone;   /* while it travels alone */
     bool is_out_of_memory;
@@ -98,7 +97,7 @@ void el_gathering_limit(el_gathering *gathering, unsigned limit);
 void el_commit_submit(struct etcdlock_client *client, el_commit *commit);
 
 /* The owner does not need the outcome any more; done follows as soon as nothing of it is in flight. */
-void el_commit_stop(el_commit *commit);
+void el_commit_stop(struct etcdlock_client *client, el_commit *commit);
 
 /* True if it is under way and may already have changed something. */
 bool el_commit_may_have_happened(const el_commit *commit);

@@ -347,7 +347,7 @@ void el_contender_withdraw(el_contender *contender)
          * look is of no use any more. */
         bool may_have_written = contender->commit.is_sent || contender->commit.maybe_applied;
         if (contender->commit.kind == EL_COMMIT_LOOK || !may_have_written)
-            el_commit_stop(&contender->commit);
+            el_commit_stop(contender->client, &contender->commit);
         return;
     }
     if (contender->state == EL_CONTENDER_LEAVING || contender->state == EL_CONTENDER_GHOST) return;
@@ -381,7 +381,7 @@ void el_contenders_session_over(el_session *session, int error, const char *reas
         el_contender *contender = EL_CONTAINER(link, el_contender, link);
         el_list_append(&session->contenders, link);
         el_contender_fail(contender, &failure);
-        el_commit_stop(&contender->commit);
+        el_commit_stop(contender->client, &contender->commit);
         become_gone(contender);
     }
 }

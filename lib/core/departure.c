@@ -40,7 +40,7 @@ static void finish_gone(el_departure *departure, int64_t revision, unsigned endp
 static void plan_backing_read(el_departure *departure)
 {
     const el_watch *watch = departure->watcher.watch;
-    if (!departure->is_near || !watch || !watch->is_ready || departure->next_read.is_set) return;
+    if (!departure->is_near || !watch || !watch->is_ready || el_timer_is_set(&departure->next_read)) return;
     int64_t now_ns = el_now(departure->client);
     if (now_ns - watch->ready_ns >= fresh_ns) return;
     int64_t interval_ns = first_interval_ns << (departure->reads < 6 ? departure->reads : 6);

@@ -84,7 +84,7 @@ static void done(el_call *call, const el_status *status, const el_answer *answer
             int64_t due_ns = el_now(session->client) + pause_ns;
             el_timer *renew = &session->keepalive.renew;
             /* Only ever sooner than the hedge that is planned already. */
-            if (session->keepalive.attempts > 0 && (!renew->is_set || due_ns < renew->due_ns))
+            if (session->keepalive.attempts > 0 && (!el_timer_is_set(renew) || due_ns < renew->due_ns))
                 el_client_timer_set(session->client, EL_LANE_KEEPALIVE, renew, due_ns);
         }
     }

@@ -49,7 +49,7 @@ static el_timer *meld_children(el_timer *first)
 
 void el_timers_clear(el_timers *timers, el_timer *timer)
 {
-    if (!timer->is_set) return;
+    if (!el_timer_is_set(timer)) return;
     el_timer *orphans = meld_children(timer->child);
     if (timer == timers->root) {
         timers->root = orphans;
@@ -63,15 +63,14 @@ void el_timers_clear(el_timers *timers, el_timer *timer)
         timers->root = meld(timers->root, orphans);
     }
     timer->child = timer->sibling = timer->previous = NULL;
-    timer->is_set = false;
+    timer->order = 0;
 }
 
 void el_timers_set(el_timers *timers, el_timer *timer, int64_t due_ns)
 {
     el_timers_clear(timers, timer);
     timer->due_ns = due_ns;
-    timer->order = timers->next_order++;
-    timer->is_set = true;
+    timer->order = ++timers->last_order;
     timers->root = meld(timers->root, timer);
 }
 

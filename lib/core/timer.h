@@ -9,17 +9,21 @@
 typedef struct el_timer {
     void (*fire)(struct el_timer *timer); /* it is no longer set when this is called */
     int64_t due_ns;
-    uint64_t order; /* timers due at the same time fire in the order in which they were set */
-    bool is_set;
+    uint64_t order; /* timers due at the same time fire in the order in which they were set; 0: it is not set */
     struct el_timer *child;    /* first child in the heap */
     struct el_timer *sibling;  /* next child of the same parent */
     struct el_timer *previous; /* previous sibling, or the parent of a first child */
 } el_timer;
 
+static inline bool el_timer_is_set(const el_timer *timer)
+{
+    return timer->order != 0;
+}
+
 /* A pairing heap (Fredman, Sedgewick, Sleator, Tarjan 1986). All zero is an empty one. */
 typedef struct el_timers {
     el_timer *root;
-    uint64_t next_order;
+    uint64_t last_order;
 } el_timers;
 
 /* Sets the timer, also one that is set already, to another time. */

@@ -125,7 +125,7 @@ void el_hub_unwatch(el_client *client, el_watcher *watcher)
     el_list_append(&hub->idle, &watch->idle);
     hub->n_used--;
     if (++hub->n_idle > IDLE_MAX) forget(hub, oldest_idle(hub));
-    if (!hub->sweep.is_set)
+    if (!el_timer_is_set(&hub->sweep))
         el_client_timer_set(client, EL_LANE_IO, &hub->sweep, watch->idle_since_ns + sweep_interval_ns);
     if (hub->n_used == 0) el_hub_stream_rest(hub);
 }

@@ -243,10 +243,10 @@ void el_hub_stream_init(el_hub *hub)
 void el_hub_stream_want(el_hub *hub)
 {
     if (hub->state == EL_STREAM_OPEN) {
-        if (!hub->probe.is_set)
+        if (!el_timer_is_set(&hub->probe))
             el_client_timer_set(hub->client, EL_LANE_IO, &hub->probe,
                                 el_now(hub->client) + probe_interval_ns);
-    } else if (hub->state == EL_STREAM_NONE && !hub->reopen.is_set && !hub->is_waiting_for_token) {
+    } else if (hub->state == EL_STREAM_NONE && !el_timer_is_set(&hub->reopen) && !hub->is_waiting_for_token) {
         open_stream(hub);
     }
 }

@@ -54,7 +54,7 @@ static void set(el_timer *timer, int64_t due_ns)
     model_clear(timer); /* before the heap changes the due_ns that the model sorts by */
     el_timers_set(&timers, timer, due_ns);
     model_set(timer, due_ns);
-    ck_assert(timer->is_set);
+    ck_assert(el_timer_is_set(timer));
     ck_assert_int_eq(timer->due_ns, due_ns);
 }
 
@@ -62,7 +62,7 @@ static void clear(el_timer *timer)
 {
     el_timers_clear(&timers, timer);
     model_clear(timer);
-    ck_assert(!timer->is_set);
+    ck_assert(!el_timer_is_set(timer));
 }
 
 static void take(int64_t now_ns)
@@ -71,7 +71,7 @@ static void take(int64_t now_ns)
     el_timer *taken = el_timers_take_due(&timers, now_ns);
     ck_assert_ptr_eq(taken, expected);
     if (!taken) return;
-    ck_assert(!taken->is_set);
+    ck_assert(!el_timer_is_set(taken));
     ck_assert(!taken->child && !taken->sibling && !taken->previous);
     model_clear(taken);
 }
