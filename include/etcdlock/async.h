@@ -9,7 +9,10 @@
  * Who holds. A lock that was taken asynchronously belongs to the handle, not to a thread, so these calls want
  * a handle that was made with ETCDLOCK_HANDLE_OWNED; etcdlock_mutex_unlock and all questions (token, ensure,
  * ...) work on it from any thread. Several asynchronous lock calls may wait on one handle, each in a place of
- * its own; while one of them holds, an unlock is for that one. */
+ * its own; while one of them holds, an unlock is for that one.
+ *
+ * Order. Operations that are under way at the same time reach etcd in any order. What is to come after another
+ * (a trylock of what an unlock lets go, a place in the queue behind an earlier one) is begun in its callback. */
 #ifndef ETCDLOCK_ASYNC_H
 #define ETCDLOCK_ASYNC_H
 
