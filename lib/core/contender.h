@@ -71,6 +71,7 @@ struct el_contender {
     bool is_entry_gone;       /* known: there is nothing to remove */
     bool may_come_late;       /* an entering write is unaccounted for */
     bool try_by_entering;     /* the folder holds keys that are no entries: a try has to enter and look */
+    bool may_have_left;       /* an attempt to leave is unaccounted for */
     bool is_check_due;        /* a ghost is to be looked for once more */
     bool is_view_pinned;      /* the look under way was asked of the member that saw the departure */
     bool is_view_whole;       /* and is about all keys of the folder */

@@ -223,7 +223,7 @@ static void tell_left(el_contender *contender, bool was_deleted)
     el_failure failure = {0};
     void *owner = contender->owner;
     if (!owner) return;
-    if (!was_deleted && !contender->commit.maybe_applied)
+    if (!was_deleted && !contender->commit.maybe_applied && !contender->may_have_left)
         el_fail(&failure, ETCDLOCK_EENTRY,
                 "unlock: the lock had been lost: our entry %.200s was not there any more",
                 contender->place.key.data);
@@ -294,6 +294,7 @@ static void left(el_commit *commit, const el_commit_end *end)
         }
         return;
     }
+    if (commit->maybe_applied) contender->may_have_left = true;
     if (end->outcome == EL_OUTCOME_REFUSED && keep_marker(contender)) {
         el_contender_begin_leave(contender);
         return;

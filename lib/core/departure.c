@@ -78,10 +78,14 @@ static void read_done(el_rpc *rpc, const el_rpc_end *end)
     bool again = departure->read_again;
     departure->read_again = false;
     if (departure->read_is_late) { /* it was about an earlier entry */
-        if (again) read_entry(departure);
+        if (again)
+            read_entry(departure);
+        else
+            plan_backing_read(departure);
         return;
     }
-    if (end->failure.error == EACCES) {
+    /* Not where a new token would do: the watch is placed anew with that, which brings us back here. */
+    if (end->failure.error == EACCES && end->outcome != EL_OUTCOME_NOT_APPLIED) {
         el_departure_stop(departure);
         departure->calls->failed(departure, &end->failure);
         return;

@@ -30,10 +30,29 @@ static void reopen(el_timer *timer)
     open_stream(EL_CONTAINER(timer, el_hub, reopen));
 }
 
+static void call_refused(el_watcher *watcher, const void *argument)
+{
+    watcher->calls->refused(watcher, argument);
+}
+
+/* Who waits must not wait for ever: his place would be in everybody's way as long as his lease lives, and
+ * renewals need no password. */
+static void refuse_all(el_hub *hub, const el_failure *failure)
+{
+    el_list rest;
+    el_list_init(&rest);
+    el_list_splice(&rest, &hub->all);
+    for (el_list *link = el_list_take(&rest); link; link = el_list_take(&rest)) {
+        el_list_append(&hub->all, link);
+        el_hub_tell(EL_CONTAINER(link, el_watch, all), call_refused, failure);
+    }
+}
+
 static void token_ready(el_auth_waiter *waiter, const el_failure *failure)
 {
     el_hub *hub = EL_CONTAINER(waiter, el_hub, waiter);
     hub->is_waiting_for_token = false;
+    if (failure->error == EACCES) refuse_all(hub, failure);
     if (failure->error) {
         reopen_later(hub);
     } else {
@@ -49,7 +68,11 @@ static void token_ready(el_auth_waiter *waiter, const el_failure *failure)
  * that were asked for before. */
 static void ask(el_hub *hub)
 {
-    el_watch *any = EL_CONTAINER(hub->all.next, el_watch, all);
+    el_list *link = hub->all.next;
+    while (link != &hub->all && !EL_CONTAINER(link, el_watch, all)->is_requested)
+        link = link->next; /* it was refused before */
+    if (link == &hub->all) return;
+    el_watch *any = EL_CONTAINER(link, el_watch, all);
     el_transport *transport = hub->client->transport;
     el_span key = {any->key, any->key_size};
     /* Each key has its turn, for the permission may have gone for one of them only. */
@@ -96,27 +119,27 @@ static void call_put(el_watcher *watcher, const void *argument)
     if (watcher->calls->put) watcher->calls->put(watcher, argument);
 }
 
-static void call_refused(el_watcher *watcher, const void *argument)
-{
-    watcher->calls->refused(watcher, argument);
-}
-
 static void displace(el_hub *hub, el_watch *watch)
 {
     el_map_remove(&hub->by_id, &watch->by_id);
     watch->is_requested = watch->is_ready = false;
 }
 
-static bool is_denied(const el_watch_message *message)
+static bool is_about_token(const el_watch_message *message)
 {
-    return strstr(message->reason, "permission denied") != NULL;
+    return strstr(message->reason, "auth") || strstr(message->reason, "user name");
+}
+
+/* For good: no other token would help, or there is none to be had. */
+static bool is_denied(const el_hub *hub, const el_watch_message *message)
+{
+    return strstr(message->reason, "permission denied") || (is_about_token(message) && !hub->client->user);
 }
 
 /* Whatever was watched is asked for again over a new stream. */
 static void start_over(el_hub *hub, const el_watch_message *message)
 {
-    if (strstr(message->reason, "auth") || strstr(message->reason, "user name"))
-        el_auth_refused(hub->client, hub->token_generation);
+    if (is_about_token(message)) el_auth_refused(hub->client, hub->token_generation);
     el_log(hub->client, ETCDLOCK_LOG_WARNING, "a watch was ended by etcd (%s): opening the stream anew",
            message->reason[0] ? message->reason : "no reason given");
     el_hub_stream_close(hub);
@@ -138,7 +161,7 @@ static void take_answer(el_hub *hub, const el_watch_message *message)
 static void canceled(el_hub *hub, el_watch *watch, const el_watch_message *message)
 {
     displace(hub, watch);
-    if (is_denied(message)) {
+    if (is_denied(hub, message)) {
         el_failure failure;
         el_fail(&failure, EACCES, "etcd denies the watch of key %.200s: %s", watch->key, message->reason);
         el_hub_tell(watch, call_refused, &failure);

@@ -204,7 +204,7 @@ static bool must_abort(void)
 int el_dropin_judge(const etcdlock_mutex *handle, const char *call, const el_failure *failure)
 {
     int error = el_publish(failure);
-    if (is_expected(error) || !el_dropin_is(handle) || !must_abort()) return error;
+    if (is_expected(error) || !handle || !must_abort()) return error;
     fprintf(stderr, "etcdlock: %s of \"%s\" failed, and ETCDLOCK_ON_ERROR is abort: %s\n", call,
             handle->static_name, failure->text);
     abort();

@@ -14,8 +14,8 @@ int el_dropin_resolve(etcdlock_mutex *handle, bool may_open, el_mutex **out, el_
 /* True if the handle was initialised statically or by etcdlock_mutex_init. */
 bool el_dropin_is(const etcdlock_mutex *handle);
 
-/* With ETCDLOCK_ON_ERROR=abort a failure that a pthread program does not expect ends it here. Returns error.
- */
+/* With ETCDLOCK_ON_ERROR=abort a failure that a pthread program does not expect ends it here. handle: NULL if
+ * it is none of the drop-in form. Returns error. */
 int el_dropin_judge(const etcdlock_mutex *handle, const char *call, const el_failure *failure);
 
 /* Forgets what is behind the handle. 0 or EBUSY. */

@@ -76,11 +76,14 @@ static void run(el_hold *hold, el_guard_call *call, const char *what, waiter *w)
     call->deadline_ns = el_now(client) + client->command_timeout_ns;
     call->done = done;
     call->user = w;
+    el_mutex *mutex = hold->mutex; /* the hold may be over before this is */
+    mutex->n_operations++;
     pthread_cond_init(&w->changed, NULL);
     el_guard_submit(guard, call);
     while (!w->is_done)
         pthread_cond_wait(&w->changed, &client->lock);
     pthread_cond_destroy(&w->changed);
+    mutex->n_operations--;
 }
 
 /* Sends the request, waits, and frees it. */

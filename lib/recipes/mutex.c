@@ -384,12 +384,10 @@ int el_mutex_begin_unlock(el_mutex *mutex, int64_t thread, el_hold_function *don
 
 void el_mutex_cancel_waits(el_mutex *mutex)
 {
-    el_list holds;
-    el_list_init(&holds);
-    el_list_splice(&holds, &mutex->holds);
-    for (el_list *link = el_list_take(&holds); link; link = el_list_take(&holds)) {
+    /* In place: who is cancelled leaves the list and looks who else is in it. */
+    for (el_list *link = mutex->holds.next, *next; link != &mutex->holds; link = next) {
         el_hold *hold = EL_CONTAINER(link, el_hold, link);
-        el_list_append(&mutex->holds, link);
+        next = link->next;
         if (hold->state == EL_HOLD_WAITING)
             el_contender_cancel(hold->contender, ECANCELED,
                                 "the wait was cancelled by etcdlock_mutex_cancel");

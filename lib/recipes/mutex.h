@@ -56,7 +56,7 @@ struct el_mutex {
     el_list notices; /* losses to be told */
     int lost_fd;     /* -1: none yet */
     bool is_fd_set;
-    unsigned n_operations; /* asynchronous ones whose callback has not begun yet */
+    unsigned n_operations; /* calls that wait, and asynchronous ones whose callback has not begun yet */
 };
 
 /* The name has been checked. Takes references. With the client's lock held, like all of these. 0 or ENOMEM.

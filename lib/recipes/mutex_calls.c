@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/backoff.h"
 #include "core/client.h"
@@ -22,6 +23,7 @@ typedef struct waiter {
     el_failure failure;
     bool had_place; /* in the queue, before it failed */
     bool is_granted;
+    el_mutex *mutex;
     el_hold *hold;
     el_client *client;
 } waiter;
@@ -38,24 +40,38 @@ static void wake(el_hold *hold, const el_failure *failure)
     pthread_cond_signal(&w->changed);
 }
 
+/* Not if another thread has unlocked what was granted meanwhile, or is about to. */
+static bool is_still_ours(const waiter *w)
+{
+    for (el_list *link = w->mutex->holds.next; link != &w->mutex->holds; link = link->next) {
+        const el_hold *hold = EL_CONTAINER(link, el_hold, link);
+        if (hold == w->hold) return hold->user == w;
+    }
+    return false;
+}
+
 /* The thread is cancelled while it waits: its place in the queue must not outlive it. */
 static void give_up(void *argument)
 {
     waiter *w = argument;
-    if (!w->is_done || w->is_granted) el_hold_abandon(w->hold);
+    if (is_still_ours(w)) el_hold_abandon(w->hold);
+    w->mutex->n_operations--;
     pthread_cond_destroy(&w->changed);
     el_client_leave(w->client);
 }
 
+/* Until it has returned the mutex cannot be destroyed, whatever becomes of the hold. */
 static void await(waiter *w)
 {
     int inside;
+    w->mutex->n_operations++;
     pthread_cleanup_push(give_up, w);
     pthread_setcancelstate(el_client_cancel_state(), &inside);
     while (!w->is_done)
         pthread_cond_wait(&w->changed, &w->client->lock);
     pthread_setcancelstate(inside, NULL);
     pthread_cleanup_pop(0);
+    w->mutex->n_operations--;
 }
 
 static int forked(el_failure *failure)
@@ -95,6 +111,7 @@ static void lock_once(waiter *w, etcdlock_mutex *handle, el_enter_mode mode, int
     el_mutex *mutex;
     *w = (waiter){.is_done = false};
     if (enter(handle, true, &mutex, &w->failure)) return;
+    w->mutex = mutex;
     w->client = mutex->client;
     int64_t deadline_ns = el_mutex_deadline(w->client, &mode, limit_ns);
     pthread_cond_init(&w->changed, NULL);
@@ -104,17 +121,29 @@ static void lock_once(waiter *w, etcdlock_mutex *handle, el_enter_mode mode, int
     el_client_leave(w->client);
 }
 
+static int64_t monotonic_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * EL_S + now.tv_nsec;
+}
+
 static int lock(etcdlock_mutex *handle, const char *call, el_enter_mode mode, int64_t limit_ns)
 {
     waiter w;
+    /* Once a call has ended the handle may be destroyed; one of the drop-in form is the program's own. */
+    etcdlock_mutex *dropin = handle && el_dropin_is(handle) ? handle : NULL;
+    bool is_timed = mode == EL_ENTER_WAIT && limit_ns != INT64_MAX;
+    int64_t began_ns = monotonic_ns();
     lock_once(&w, handle, mode, limit_ns);
     /* The session of the process had been lost without anybody knowing: the next try opens a new one. A place
      * that was lost while it was waited in is not silently exchanged for a later one. */
-    if (w.failure.error == ETCDLOCK_ESESSION && !w.had_place && el_dropin_is(handle))
-        lock_once(&w, handle, mode, limit_ns);
-    bool is_timed = mode == EL_ENTER_WAIT && limit_ns != INT64_MAX;
+    if (w.failure.error == ETCDLOCK_ESESSION && !w.had_place && dropin) {
+        if (is_timed) limit_ns -= monotonic_ns() - began_ns;
+        lock_once(&w, dropin, mode, limit_ns);
+    }
     if (is_timed) w.failure.error = el_timed_error(w.failure.error);
-    return el_dropin_judge(handle, call, &w.failure);
+    return el_dropin_judge(dropin, call, &w.failure);
 }
 
 int etcdlock_mutex_lock(etcdlock_mutex *mutex)
@@ -176,18 +205,21 @@ int etcdlock_mutex_unlock(etcdlock_mutex *handle)
     el_mutex *mutex;
     waiter w = {.is_done = false};
     bool is_over;
-    if (enter(handle, false, &mutex, &w.failure)) return el_dropin_judge(handle, "unlock", &w.failure);
+    const etcdlock_mutex *dropin = handle && el_dropin_is(handle) ? handle : NULL;
+    if (enter(handle, false, &mutex, &w.failure)) return el_dropin_judge(dropin, "unlock", &w.failure);
     w.client = mutex->client;
     int error = el_mutex_begin_unlock(mutex, el_process_thread(), wake, &w, &is_over, &w.failure);
     if (!error && !is_over) {
         /* As pthread_mutex_unlock this is no cancellation point: a thread that ends must have unlocked. */
         pthread_cond_init(&w.changed, NULL);
+        mutex->n_operations++;
         while (!w.is_done)
             pthread_cond_wait(&w.changed, &w.client->lock);
+        mutex->n_operations--;
         pthread_cond_destroy(&w.changed);
     }
     el_client_leave(w.client);
-    return el_dropin_judge(handle, "unlock", &w.failure);
+    return el_dropin_judge(dropin, "unlock", &w.failure);
 }
 
 int etcdlock_mutex_cancel(etcdlock_mutex *handle)

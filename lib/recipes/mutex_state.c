@@ -165,7 +165,9 @@ int etcdlock_mutex_ensure(etcdlock_mutex *handle, int64_t min_ms)
         return el_publish_new(ETCDLOCK_EFORKED,
                               "ensure: the mutex was made before fork() and belongs to the parent");
     failure.error = 0;
+    mutex->n_operations++;
     (void)ensure(mutex, min_ms, &failure);
+    mutex->n_operations--;
     el_client_leave(mutex->client);
     return el_publish(&failure);
 }

@@ -76,6 +76,7 @@ static int fill_row(row *r, const el_key_value *kv, el_entry_shape shape)
 static bool is_of_another_lock(el_span key, el_span folder)
 {
     static const char marker[] = ".robust";
+    if (key.size < folder.size || memcmp(key.data, folder.data, folder.size) != 0) return true;
     size_t size = key.size - folder.size, marker_size = sizeof(marker) - 1;
     if (memchr(key.data + folder.size, '/', size)) return true;
     return size > marker_size && memcmp(key.data + key.size - marker_size, marker, marker_size) == 0;

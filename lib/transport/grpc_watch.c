@@ -369,7 +369,10 @@ void el_grpc_watch_close(el_grpc_lane *lane, el_watch_stream *owner)
 {
     if (el_grpc_lane_is_starved_stream(lane, owner)) return;
     stream *s = owner->impl;
-    /* A stream is closed because it does not answer, or because its member does not. */
-    el_grpc_channel_unanswered(s->channel, s->begun_ns, el_grpc_now_ns());
+    /* One that owes an answer is closed because it does not come; others have served their time. */
+    pthread_mutex_lock(&s->mutex);
+    bool is_silent = s->oldest;
+    pthread_mutex_unlock(&s->mutex);
+    if (is_silent) el_grpc_channel_unanswered(s->channel, s->begun_ns, el_grpc_now_ns());
     el_grpc_lane_cancel(lane, &s->running);
 }

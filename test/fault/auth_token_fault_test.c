@@ -242,6 +242,7 @@ static void grant(const char *what, const char *prefix)
 /* After a case that failed, too. */
 static void restore_permissions(void)
 {
+    (void)etcdctl_status("user", "delete", "leaver", NULL);
     (void)etcdctl_status("role", "grant-permission", "--prefix", "locker", "readwrite", "t/", NULL);
     (void)etcdctl_status("role", "revoke-permission", "--prefix", "locker", "u/", NULL);
 }
@@ -328,6 +329,44 @@ START_TEST(right_to_remove_lost)
 }
 END_TEST
 
+static bool is_alone(void *name)
+{
+    return etcdctl_count(name) == 1;
+}
+
+/* The user is deleted while one of his waits. Renewals need no user, so he would stand in everybody's way for
+ * ever: he is told, and his session is renewed no more. */
+START_TEST(user_deleted)
+{
+    const char *name = allowed("a");
+    etcdctl("user", "add", "leaver:pw", NULL);
+    etcdctl("user", "grant-role", "leaver", "locker", NULL);
+    party holder = open_at(NULL, name), p = {0};
+    etcdlock_client_options options = live_options();
+    options.user = "leaver";
+    options.password = "pw";
+    ck_assert_int_eq(etcdlock_client_open(&p.client, &options), 0);
+    p.session = party_session(&p, TTL_S);
+    p.mutex = party_mutex(&p, name, 0);
+    caller waiter;
+    ck_assert_int_eq(lock_soon(holder.mutex), 0);
+    caller_start(&waiter, p.mutex, -1);
+    party_await_queue(&holder, name, 2);
+    ck_assert(!caller_is_done(&waiter, 200));
+    etcdctl("user", "delete", "leaver", NULL);
+    ck_assert_int_eq(caller_result(&waiter, SOON_MS), EACCES);
+    (void)caller_end(&waiter);
+    ck_assert(live_wait_until(is_alone, (void *)(uintptr_t)name, (TTL_S + 10) * 1000));
+    ck_assert_int_eq(etcdlock_mutex_ensure(holder.mutex, 1000), 0);
+    ck_assert_int_eq(etcdlock_mutex_unlock(holder.mutex), 0);
+    ck_assert_int_eq(etcdlock_mutex_destroy(p.mutex), 0);
+    (void)etcdlock_session_close(p.session);
+    (void)etcdlock_client_close(p.client);
+    party_close(&holder);
+    expect_no_keys();
+}
+END_TEST
+
 int main(void)
 {
     TCase *cases;
@@ -340,5 +379,6 @@ int main(void)
     tcase_add_test(cases, watch_with_dead_token);
     tcase_add_loop_test(cases, permission_lost, 0, 2);
     tcase_add_test(cases, right_to_remove_lost);
+    tcase_add_test(cases, user_deleted);
     return live_run(suite);
 }

@@ -77,7 +77,7 @@ static void set_up(long max_txn_ops)
     sim_options options = {.seed = 1, .max_txn_ops = max_txn_ops};
     by_session = false;
     grants_to_come = 0;
-    solo_start(&options, 0);
+    solo_start(&options, &(el_client_settings){.group_max = 0});
     make_locks();
 }
 

@@ -5,68 +5,11 @@
 
 #include "core/backoff.h"
 #include "core/guard.h"
-#include "recipes/mutex.h"
 #include "support/solo.h"
 
 typedef enum question { UNLOCK, ENTER, TRY, TRY_HELD, CONFIRM, GUARDED_WRITE, QUESTIONS } question;
 
-typedef struct place {
-    el_mutex *mutex;
-    el_hold *hold;
-    int n_ended;
-    int error; /* of the last end */
-} place;
-
-static place first, second;
-
-static void hold_done(el_hold *hold, const el_failure *failure)
-{
-    place *one = hold->user;
-    one->n_ended++;
-    one->error = failure->error;
-}
-
-static void begin(place *one, el_enter_mode mode)
-{
-    el_failure failure;
-    one->n_ended = 0;
-    pthread_mutex_lock(&solo_client->lock);
-    ck_assert_int_eq(el_mutex_begin(one->mutex, &one->hold, 1, mode, INT64_MAX, hold_done, one, &failure), 0);
-    pthread_mutex_unlock(&solo_client->lock);
-}
-
-static void begin_unlock(place *one)
-{
-    el_failure failure;
-    bool is_over;
-    one->n_ended = 0;
-    pthread_mutex_lock(&solo_client->lock);
-    ck_assert_int_eq(el_mutex_begin_unlock(one->mutex, 1, hold_done, one, &is_over, &failure), 0);
-    pthread_mutex_unlock(&solo_client->lock);
-}
-
-static void expect(place *one, int error)
-{
-    solo_run(1 * EL_S);
-    ck_assert_int_eq(one->n_ended, 1);
-    ck_assert_int_eq(one->error, error);
-}
-
-static void make(place *one, const char *name)
-{
-    etcdlock_mutex_options options = ETCDLOCK_MUTEX_OPTIONS_INIT;
-    *one = (place){.n_ended = 0};
-    pthread_mutex_lock(&solo_client->lock);
-    ck_assert_int_eq(el_mutex_make(&one->mutex, solo_session, name, &options), 0);
-    pthread_mutex_unlock(&solo_client->lock);
-}
-
-static void drop(place *one)
-{
-    pthread_mutex_lock(&solo_client->lock);
-    el_mutex_free(one->mutex);
-    pthread_mutex_unlock(&solo_client->lock);
-}
+static solo_lock first, second;
 
 /* ---- a guarded write ---- */
 
@@ -105,11 +48,11 @@ static void restore(void)
 static void ask(question what)
 {
     switch (what) {
-        case UNLOCK: begin_unlock(&first); break;
-        case ENTER: begin(&second, EL_ENTER_WAIT); break;
-        case TRY: begin(&second, EL_ENTER_TRY); break;
+        case UNLOCK: solo_unlock(&first); break;
+        case ENTER: solo_begin(&second, EL_ENTER_WAIT); break;
+        case TRY: solo_begin(&second, EL_ENTER_TRY); break;
         case TRY_HELD:
-        case CONFIRM: begin(&second, what == CONFIRM ? EL_ENTER_WAIT : EL_ENTER_TRY); break;
+        case CONFIRM: solo_begin(&second, what == CONFIRM ? EL_ENTER_WAIT : EL_ENTER_TRY); break;
         case GUARDED_WRITE: begin_write(); break;
         case QUESTIONS: break;
     }
@@ -120,14 +63,14 @@ START_TEST(after_a_restore)
     question what = (question)(_i / 2);
     sim_options options = {.seed = 1};
     bool is_same = what == TRY_HELD || what == CONFIRM;
-    solo_start(&options, _i % 2);
-    make(&first, "first");
-    make(&second, is_same ? "first" : "second");
-    begin(&first, EL_ENTER_WAIT);
-    expect(&first, 0);
+    solo_start(&options, &(el_client_settings){.group_max = _i % 2});
+    solo_make(&first, "first");
+    solo_make(&second, is_same ? "first" : "second");
+    solo_begin(&first, EL_ENTER_WAIT);
+    solo_expect(&first, 0);
     if (what == TRY_HELD) {
-        begin(&second, EL_ENTER_TRY); /* the next one looks first */
-        expect(&second, EBUSY);
+        solo_begin(&second, EL_ENTER_TRY); /* the next one looks first */
+        solo_expect(&second, EBUSY);
     }
     restore();
     ask(what);
@@ -135,18 +78,18 @@ START_TEST(after_a_restore)
     ck_assert(!el_session_is_live(solo_session));
     ck_assert_int_eq(solo_session->over_error, ETCDLOCK_ESESSION);
     if (what == GUARDED_WRITE) ck_assert_int_eq(n_writes_ended, 1);
-    drop(&first);
-    drop(&second);
+    solo_drop(&first);
+    solo_drop(&second);
 
     solo_open_session();
-    make(&first, "third");
-    begin(&first, EL_ENTER_WAIT);
-    expect(&first, 0);
-    begin_unlock(&first);
-    expect(&first, 0);
+    solo_make(&first, "third");
+    solo_begin(&first, EL_ENTER_WAIT);
+    solo_expect(&first, 0);
+    solo_unlock(&first);
+    solo_expect(&first, 0);
     ck_assert_uint_eq(solo_client->gathering.n, 0);
     ck_assert_uint_eq(solo_client->gathering.n_in_flight, 0);
-    drop(&first);
+    solo_drop(&first);
     solo_end();
 }
 END_TEST

@@ -4,6 +4,7 @@
 
 #include "core/client.h"
 #include "core/session.h"
+#include "recipes/mutex.h"
 #include "support/sim.h"
 
 extern sim *solo_sim;
@@ -11,9 +12,9 @@ extern el_transport *solo_transport;
 extern el_client *solo_client;
 extern el_session *solo_session;
 
-/* A calm etcd, and a session whose lease needs no renewal in the time of a test. group_max as in the client's
- * settings. */
-void solo_start(const sim_options *options, unsigned group_max);
+/* A calm etcd, and a session whose lease needs no renewal in the time of a test. Of the settings only
+ * group_max, user and password count. */
+void solo_start(const sim_options *options, const el_client_settings *settings);
 
 /* Until the next thing has happened; all that is due within so much simulated time. */
 void solo_step(void);
@@ -24,5 +25,22 @@ void solo_open_session(void);
 
 /* Requires that all that was made on the session has been freed. */
 void solo_end(void);
+
+/* ---- locks of that session ---- */
+
+typedef struct solo_lock {
+    el_mutex *mutex;
+    el_hold *hold;
+    int n_ended; /* of what was begun last: it must not be told twice */
+    int error;
+} solo_lock;
+
+void solo_make(solo_lock *lock, const char *name);
+void solo_drop(solo_lock *lock);
+void solo_begin(solo_lock *lock, el_enter_mode mode);
+void solo_unlock(solo_lock *lock);
+
+/* Within a second it has ended, once, like this. */
+void solo_expect(solo_lock *lock, int error);
 
 #endif
