@@ -67,6 +67,8 @@ static void await(waiter *w)
     w->mutex->n_operations++;
     pthread_cleanup_push(give_up, w);
     pthread_setcancelstate(el_client_cancel_state(), &inside);
+    /* The wait below looks for a cancellation only if it has to sleep. */
+    pthread_testcancel();
     while (!w->is_done)
         pthread_cond_wait(&w->changed, &w->client->lock);
     pthread_setcancelstate(inside, NULL);
