@@ -11,8 +11,9 @@
  * ...) work on it from any thread. Several asynchronous lock calls may wait on one handle, each in a place of
  * its own; while one of them holds, an unlock is for that one.
  *
- * Order. Operations that are under way at the same time reach etcd in any order. What is to come after another
- * (a trylock of what an unlock lets go, a place in the queue behind an earlier one) is begun in its callback. */
+ * Order. Operations that are under way at the same time reach etcd in any order. What is to come after
+ * another (a trylock of what an unlock lets go, a place in the queue behind an earlier one) is begun in its
+ * callback. */
 #ifndef ETCDLOCK_ASYNC_H
 #define ETCDLOCK_ASYNC_H
 

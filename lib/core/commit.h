@@ -52,9 +52,9 @@ struct el_commit {
     bool maybe_applied; /* an attempt is unaccounted for: it may have been applied, or may yet be */
     bool is_under_way;
     bool is_stopped;
-    bool is_alone; /* was in a group that etcd refused, and goes without others */
-    bool is_sent;  /* in a group, or on its own, it has been given to the transport */
-    el_list link;  /* while it gathers */
+    bool is_alone;          /* was in a group that etcd refused, and goes without others */
+    bool is_sent;           /* in a group, or on its own, it has been given to the transport */
+    el_list link;           /* while it gathers */
     struct el_group *group; /* while it travels in one */
     struct el_lone *lone;   /* while it travels alone */
     bool is_out_of_memory;

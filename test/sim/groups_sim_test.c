@@ -218,8 +218,8 @@ START_TEST(after_those_that_leave)
 }
 END_TEST
 
-/* A group is refused for the dead lease of one of it. Those who were in it are served while others come and go
- * without an end. */
+/* A group is refused for the dead lease of one of it. Those who were in it are served while others come and
+ * go without an end. */
 START_TEST(refused_are_not_starved)
 {
     enum { HELD = 40, INNOCENT = 4 };

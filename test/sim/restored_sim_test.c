@@ -1,5 +1,5 @@
-/* The first answer after a restore of etcd from a snapshot, whatever was asked: the sessions of the client end,
- * and a new one on the same client works. */
+/* The first answer after a restore of etcd from a snapshot, whatever was asked: the sessions of the client
+ * end, and a new one on the same client works. */
 #include <check.h>
 #include <errno.h>
 
@@ -48,13 +48,24 @@ static void restore(void)
 static void ask(question what)
 {
     switch (what) {
-        case UNLOCK: solo_unlock(&first); break;
-        case ENTER: solo_begin(&second, EL_ENTER_WAIT); break;
-        case TRY: solo_begin(&second, EL_ENTER_TRY); break;
-        case TRY_HELD:
-        case CONFIRM: solo_begin(&second, what == CONFIRM ? EL_ENTER_WAIT : EL_ENTER_TRY); break;
-        case GUARDED_WRITE: begin_write(); break;
-        case QUESTIONS: break;
+    case UNLOCK:
+        solo_unlock(&first);
+        break;
+    case ENTER:
+        solo_begin(&second, EL_ENTER_WAIT);
+        break;
+    case TRY:
+        solo_begin(&second, EL_ENTER_TRY);
+        break;
+    case TRY_HELD:
+    case CONFIRM:
+        solo_begin(&second, what == CONFIRM ? EL_ENTER_WAIT : EL_ENTER_TRY);
+        break;
+    case GUARDED_WRITE:
+        begin_write();
+        break;
+    case QUESTIONS:
+        break;
     }
 }
 

@@ -92,7 +92,8 @@ void solo_begin(solo_lock *lock, el_enter_mode mode)
     el_failure failure;
     lock->n_ended = 0;
     pthread_mutex_lock(&solo_client->lock);
-    ck_assert_int_eq(el_mutex_begin(lock->mutex, &lock->hold, 1, mode, INT64_MAX, hold_done, lock, &failure), 0);
+    ck_assert_int_eq(el_mutex_begin(lock->mutex, &lock->hold, 1, mode, INT64_MAX, hold_done, lock, &failure),
+                     0);
     pthread_mutex_unlock(&solo_client->lock);
 }
 
