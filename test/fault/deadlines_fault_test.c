@@ -94,8 +94,7 @@ static void clear_scene(scene *s)
     etcdlock_queue_free(s->queue);
     proxy_stop(&s->etcd);
     (void)etcdctl_revoke(s->lease);
-    /* Markers outlive their locks on purpose, and a guarded write whose outcome is unknown may have been
-     * done; without the lease none can follow. */
+    /* Markers outlive their locks, and a write of unknown outcome may have been done. */
     etcdctl("del", live_name("d.robust"), NULL);
     etcdctl("del", live_name("key"), NULL);
 }
