@@ -85,8 +85,9 @@ ETCDLOCK_API int etcdlock_mutex_destroy(etcdlock_mutex *mutex);
  * as etcd can be reached again. EDEADLK: this thread holds it already (not with RECURSIVE or HANDLE_OWNED);
  * EAGAIN: recursion or place limit; EOWNERDEAD (ROBUST only): the lock is held, but its last holder died;
  * ECANCELED: by etcdlock_mutex_cancel, or the session or client was closed; ETCDLOCK_ESESSION: the session is
- * lost, open a new one; ETCDLOCK_EENTRY: somebody deleted our entry; EACCES: etcd denies access to the key;
- * ENOSPC: etcd is out of space; EINVAL: NULL; ENOMEM; ETCDLOCK_EPROTOCOL; ETCDLOCK_EFORKED. */
+ * lost, open a new one; ETCDLOCK_EENTRY: somebody deleted our entry; EACCES: etcd denies access to the key,
+ * or accepts the user or the password no longer (waiters are told within seconds); ENOSPC: etcd is out of
+ * space; EINVAL: NULL; ENOMEM; ETCDLOCK_EPROTOCOL; ETCDLOCK_EFORKED. */
 ETCDLOCK_API int etcdlock_mutex_lock(etcdlock_mutex *mutex) ETCDLOCK_CHECK_RESULT;
 
 /* Locks if nobody holds the mutex or waits for it. A held mutex costs one round trip and no write.

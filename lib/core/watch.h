@@ -47,8 +47,8 @@ typedef struct el_watcher_calls {
     void (*ready)(el_watcher *watcher); /* the watch is in place, for the first time or again after a cut */
     void (*deleted)(el_watcher *watcher, int64_t revision);
     void (*put)(el_watcher *watcher, const el_key_value *kv);
-    void (*refused)(el_watcher *watcher, const el_failure *failure); /* etcd denies the watch; it is gone.
-                                                                        Never NULL */
+    void (*refused)(el_watcher *watcher, const el_failure *failure); /* etcd denies the watch, or all that
+                                                                        this user asks. Never NULL */
 } el_watcher_calls;
 
 /* Told of one key. */

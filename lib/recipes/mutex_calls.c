@@ -22,7 +22,6 @@ typedef struct waiter {
     bool is_done;
     el_failure failure;
     bool had_place; /* in the queue, before it failed */
-    bool is_granted;
     el_mutex *mutex;
     el_hold *hold;
     el_client *client;
@@ -34,9 +33,8 @@ static void wake(el_hold *hold, const el_failure *failure)
     w->is_done = true;
     w->failure = *failure;
     w->had_place = hold->contender->place.create_revision != 0;
-    w->is_granted = hold->state == EL_HOLD_HELD;
     /* Not when the thread has woken up: by then it may have lost it. */
-    if (w->is_granted) el_hold_tell_death(hold, &w->failure);
+    if (hold->state == EL_HOLD_HELD) el_hold_tell_death(hold, &w->failure);
     pthread_cond_signal(&w->changed);
 }
 

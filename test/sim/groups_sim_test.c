@@ -84,10 +84,7 @@ static void set_up(long max_txn_ops)
 /* The locks are freed with what is left of them when the session is over. */
 static void tear_down(void)
 {
-    pthread_mutex_lock(&solo_client->lock);
-    el_session_end(solo_session, ECANCELED, "the test is over");
-    pthread_mutex_unlock(&solo_client->lock);
-    solo_run(20 * EL_S);
+    solo_end_session();
     free_locks();
     solo_end();
 }

@@ -64,12 +64,17 @@ void solo_start(const sim_options *options, const el_client_settings *settings)
     solo_open_session();
 }
 
-void solo_end(void)
+void solo_end_session(void)
 {
     pthread_mutex_lock(&solo_client->lock);
     el_session_end(solo_session, ECANCELED, "the test is over");
     pthread_mutex_unlock(&solo_client->lock);
     solo_run(20 * EL_S);
+}
+
+void solo_end(void)
+{
+    solo_end_session();
     pthread_mutex_lock(&solo_client->lock);
     el_session_unref(solo_session);
     pthread_mutex_unlock(&solo_client->lock);

@@ -23,6 +23,9 @@ void solo_run(int64_t ns);
 /* Another session in the place of the one that has ended. */
 void solo_open_session(void);
 
+/* Ends the session, and waits until all that its locks still had to do is done. */
+void solo_end_session(void);
+
 /* Requires that all that was made on the session has been freed. */
 void solo_end(void);
 

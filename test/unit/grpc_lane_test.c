@@ -2,9 +2,13 @@
  * while it has nothing under way, and must miss nothing there. */
 #include <check.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <sys/resource.h>
 
@@ -48,6 +52,7 @@ static void close_transport(void)
 
 typedef struct sleeper {
     pthread_t thread;
+    atomic_int id; /* of the thread, once it runs */
     el_lane lane;
     el_completion *completion;
     bool ended;
@@ -59,18 +64,33 @@ static void *sleep_in_lane(void *argument)
     sleeper *s = argument;
     struct rusage before, after;
     getrusage(RUSAGE_THREAD, &before);
+    atomic_store(&s->id, gettid());
     s->completion = t->next(t, s->lane, INT64_MAX, &s->ended);
     getrusage(RUSAGE_THREAD, &after);
     s->switches = after.ru_nvcsw - before.ru_nvcsw;
     return NULL;
 }
 
+/* As the kernel tells it: the state follows the name, which is in parentheses. */
+static bool is_asleep(int id)
+{
+    char path[64], text[256] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", id);
+    FILE *file = fopen(path, "re");
+    if (!file) return true; /* it has ended */
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    const char *state = strrchr(text, ')');
+    return state && state[2] == 'S';
+}
+
+/* Returns when it waits. */
 static void start(sleeper *s, el_lane lane)
 {
-    struct timespec a_while = {.tv_nsec = 20 * EL_MS};
     *s = (sleeper){.lane = lane};
     pthread_create(&s->thread, NULL, sleep_in_lane, s);
-    nanosleep(&a_while, NULL); /* so that it waits, most likely; either way the outcome is the same */
+    while (!atomic_load(&s->id) || !is_asleep(atomic_load(&s->id)))
+        sched_yield();
 }
 
 static void join(sleeper *s)
