@@ -15,7 +15,7 @@
 # LIMIT_S=300        the time one program may take (more by itself under sanitizers and valgrind)
 # JOBS=1             so many programs at a time, each with a cluster of its own
 # The last line is "N passed, N failed"; exit status 1 if any failed. A program that crashes or takes too long counts
-# as one failed check.
+# as one failed check. What failed is told once more before that line, so that the end of a long output is enough.
 set -euo pipefail
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -115,6 +115,11 @@ count_checks() {
         awk '{ checks += $1; bad += $2 + $3 } END { print checks + 0, bad + 0 }')
 }
 
+# What the log $1 says of the failed checks; of a program without any, its end.
+failed_lines() {
+    { grep -E '^[^ ]+:[0-9]+:[FE]:' "$1" || tail -n 12 "$1"; } | head -n 12 | sed 's/^/    | /'
+}
+
 # report KIND/NAME STATUS MILLISECONDS LOG
 report() {
     local name=$1 status=$2 taken=$3 log=$4 verdict=ok reason=''
@@ -135,6 +140,7 @@ report() {
         "$verdict" "${reason:+: $reason}"
     if [ "$verdict" != ok ]; then
         sed 's/^/    | /' "$log"
+        { echo "$name: $reason"; failed_lines "$log"; } >>"$FAILURES"
     fi
 }
 
@@ -144,8 +150,14 @@ progress() {
 
 # Waits until one of those that run has ended, and reports it.
 reap() {
-    local child='' status=0
+    local child='' status=0 pid
     wait -n -p child "${!RUNNING[@]}" 2>/dev/null || status=$?
+    # Of one that died of a signal bash tells by itself, and then does not find it here; its status it still knows.
+    if [ "$status" = 127 ] && [ -z "${child:-}" ]; then
+        for pid in "${!RUNNING[@]}"; do kill -0 "$pid" 2>/dev/null || child=$pid; done
+        status=0
+        [ -z "$child" ] || wait "$child" 2>/dev/null || status=$?
+    fi
     [ -n "${child:-}" ] || return 0 # a signal came in between
     local name=${RUNNING[$child]} log=$LOGS/$child
     unset "RUNNING[$child]"
@@ -229,6 +241,8 @@ main() {
     set_up_config
     [[ $JOBS =~ ^[1-9][0-9]?$ ]] || { echo "JOBS=$JOBS: a number from 1 to 99 is wanted" >&2; exit 1; }
     LOGS=$(mktemp -d "${TMPDIR:-/tmp}/etcdlock-test-XXXXXX")
+    FAILURES=$LOGS/failures
+    : >"$FAILURES"
     trap 'rm -rf "$LOGS"' EXIT
     trap 'stop 130' INT
     trap 'stop 143' TERM
@@ -244,6 +258,7 @@ main() {
     await 1
     [ "$SKIPPED" = 0 ] || echo "$SKIPPED skipped"
     ((PASSED + FAILED + SKIPPED > 0)) || echo "nothing was run" >&2
+    [ ! -s "$FAILURES" ] || { echo "failed:"; sed 's/^/  /' "$FAILURES"; }
     echo "$PASSED passed, $FAILED failed"
     ((FAILED == 0 && PASSED + SKIPPED > 0))
 }
