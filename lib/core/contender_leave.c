@@ -382,6 +382,7 @@ void el_contenders_session_over(el_session *session, int error, const char *reas
         el_contender *contender = EL_CONTAINER(link, el_contender, link);
         el_list_append(&session->contenders, link);
         el_contender_fail(contender, &failure);
+        if (contender->guard) el_guard_stop(contender->guard, &failure);
         el_commit_stop(contender->client, &contender->commit);
         become_gone(contender);
     }

@@ -264,14 +264,14 @@ void el_guard_submit(el_guard *guard, el_guard_call *call)
 
 void el_guard_stop(el_guard *guard, const el_failure *failure)
 {
-    if (guard->stopped.error) return;
-    guard->stopped = *failure;
+    if (!guard->stopped.error) guard->stopped = *failure;
     for (el_list *link = el_list_take(&guard->waiting); link; link = el_list_take(&guard->waiting)) {
         el_guard_call *call = EL_CONTAINER(link, el_guard_call, link);
         el_guard_end end = {.failure = *failure};
         call->done(call, &end);
     }
-    el_rpc_stop(&guard->rpc);
+    /* Of what is under way etcd will say so too, and with that, that it has not been applied. */
+    if (failure->error != ETCDLOCK_EENTRY) el_rpc_stop(&guard->rpc);
 }
 
 bool el_guard_is_idle(const el_guard *guard)

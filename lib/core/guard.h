@@ -83,7 +83,8 @@ el_guard *el_guard_of(el_contender *contender);
 /* Begins as soon as the calls before it have ended. Requires that the contender holds. */
 void el_guard_submit(el_guard *guard, el_guard_call *call);
 
-/* The hold is over: what has not been sent ends at once with this failure, what is under way soon. */
+/* The hold is over: what has not been sent ends at once with this failure, what is under way soon; where only
+ * the entry is gone (EENTRY), when etcd has answered. */
 void el_guard_stop(el_guard *guard, const el_failure *failure);
 
 /* True when nothing of it is under way, so that its memory may go. */

@@ -124,6 +124,28 @@ static void answer(int i)
     pthread_mutex_unlock(&client->lock);
 }
 
+static void end_call(int i, const el_status *status)
+{
+    pthread_mutex_lock(&client->lock);
+    calls[i]->done(calls[i], status, NULL);
+    pthread_mutex_unlock(&client->lock);
+}
+
+/* At the deadline of call i. */
+static void time_out(int i)
+{
+    now = calls[i]->deadline_ns;
+    end_call(i, &(el_status){.code = EL_DEADLINE_EXCEEDED, .message = "time is up"});
+    go_on_to(now);
+}
+
+/* At once, by a member that has no leader; then comes the pause between rounds. */
+static void refuse(int i)
+{
+    end_call(i, &(el_status){.code = EL_UNAVAILABLE, .message = "etcdserver: no leader"});
+    go_on_to(now + s);
+}
+
 /* ---- cases
  * ---------------------------------------------------------------------------------------------------------------
  */
@@ -182,14 +204,79 @@ START_TEST(stopped_without_token)
 }
 END_TEST
 
+static void expect_attempt(int i, unsigned endpoint, int64_t deadline_ns)
+{
+    ck_assert_int_eq(n_calls, i + 1);
+    ck_assert_int_eq(verbs[i], EL_RANGE);
+    ck_assert_uint_eq(calls[i]->endpoint, endpoint);
+    ck_assert_int_eq(calls[i]->deadline_ns, deadline_ns);
+}
+
+/* Where nobody answers, each member has been asked when there still is time to ask the first one again. */
+START_TEST(time_for_all_members)
+{
+    transport.n_endpoints = 3;
+    start_request(5 * s);
+    answer(0);
+    for (int i = 1; i <= 3; i++) {
+        expect_attempt(i, (unsigned)i - 1, 100 * s + i * s * 5 / 4);
+        time_out(i);
+    }
+    expect_attempt(4, 0, 105 * s);
+    time_out(4);
+    ck_assert_int_eq(n_ended, 1);
+    ck_assert_int_eq(ended_with, ETCDLOCK_EUNREACHABLE);
+    (void)el_client_close(client);
+}
+END_TEST
+
+/* Members that answer, though they cannot help yet, leave the time for the first silence as it is. */
+START_TEST(answers_are_no_silence)
+{
+    transport.n_endpoints = 3;
+    start_request(1000 * s);
+    answer(0);
+    for (int i = 1; i <= 4; i++) {
+        expect_attempt(i, (unsigned)(i - 1) % 3, now + s * 5 / 4);
+        refuse(i);
+    }
+    expect_attempt(5, 1, now + s * 5 / 4);
+    time_out(5);
+    answer(6);
+    ck_assert_int_eq(ended_with, 0);
+    (void)el_client_close(client);
+}
+END_TEST
+
+/* Silence makes the following rounds longer. */
+START_TEST(silence_is_given_time)
+{
+    static const int64_t quarters[] = {5, 5, 5, 10, 10};
+    transport.n_endpoints = 3;
+    start_request(1000 * s);
+    answer(0);
+    for (int i = 1; i <= 5; i++) {
+        ck_assert_int_eq(calls[i]->deadline_ns - now, quarters[i - 1] * s / 4);
+        time_out(i);
+        if (n_calls == i + 1) go_on_to(now + s); /* the pause between rounds */
+    }
+    answer(6);
+    ck_assert_int_eq(ended_with, 0);
+    (void)el_client_close(client);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("rpc");
-    TCase *tests = tcase_create("token");
+    TCase *tests = tcase_create("attempts");
     tcase_set_timeout(tests, 20); /* for valgrind */
     tcase_add_test(tests, no_token_in_time);
     tcase_add_test(tests, token_in_time);
     tcase_add_test(tests, stopped_without_token);
+    tcase_add_test(tests, time_for_all_members);
+    tcase_add_test(tests, answers_are_no_silence);
+    tcase_add_test(tests, silence_is_given_time);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
