@@ -102,7 +102,7 @@ static int take_cell(el_fence_file *file, const unsigned char *pages, el_fence_f
     el_fence_pair_judge(&pair, pages + at, pages + EL_FENCE_PAGE + at, left_in_page(file->end));
     if (pair.newest < 0) {
         size_t left = left_in_page(file->end);
-        int error = el_fence_pair_glance(&pair, left < EL_FENCE_CELL_MAX ? left : EL_FENCE_CELL_MAX);
+        int error = el_fence_pair_glance(&pair, left < EL_FENCE_CELL_MAX ? left : EL_FENCE_CELL_MAX, 0);
         if (error) return fail_read(file, error);
     }
     if (pair.newest < 0) return fail_damaged(file, "both copies of a resource", file->end);

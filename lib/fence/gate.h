@@ -10,14 +10,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* How a handle has used a gate so far; all zero: not at all. */
+typedef struct el_fence_gate {
+    int64_t entered; /* when it last did */
+    int64_t left;    /* when it last did; it kept the gate from one to the other */
+} el_fence_gate;
+
 /* Asked now and then while a call waits: true if waiting is of no use any more. */
 typedef bool el_fence_hopeless(void *arg);
 
-/* Waits for the gate of the cell at `offset`. hopeless may be NULL.
+/* Waits for the gate of the cell at `offset`. gate and hopeless may be NULL.
  * 0; ETIMEDOUT; ESTALE: hopeless; or errno: ENOLCK, EINVAL (no such locks), ... Writes no message. */
-int el_fence_gate_enter(int fd, uint64_t offset, int64_t deadline, el_fence_hopeless *hopeless, void *arg);
+int el_fence_gate_enter(el_fence_gate *gate, int fd, uint64_t offset, int64_t deadline,
+                        el_fence_hopeless *hopeless, void *arg);
 
 /* Opens it again. */
-void el_fence_gate_leave(int fd, uint64_t offset);
+void el_fence_gate_leave(el_fence_gate *gate, int fd, uint64_t offset);
 
 #endif

@@ -87,7 +87,7 @@ static int read_list(el_fence_call *call, uint32_t durability, const char *name,
 {
     etcdlock_fence *fence = call->fence;
     el_fence_file *file = &fence->file;
-    int error = el_fence_gate_enter(file->fd, HEADER_OFFSET, call->deadline, NULL, NULL);
+    int error = el_fence_gate_enter(NULL, file->fd, HEADER_OFFSET, call->deadline, NULL, NULL);
     if (error) return fail_locks(file, error);
     error = el_fence_file_present(file);
     if (!error) error = el_fence_catalogue_read(file, durability, found, fence);
@@ -95,7 +95,7 @@ static int read_list(el_fence_call *call, uint32_t durability, const char *name,
         error = el_fence_catalogue_add(file, name, size);
         if (!error) error = el_fence_catalogue_read(file, durability, found, fence);
     }
-    el_fence_gate_leave(file->fd, HEADER_OFFSET);
+    el_fence_gate_leave(NULL, file->fd, HEADER_OFFSET);
     return error;
 }
 
@@ -195,18 +195,20 @@ int el_fence_enter(el_fence_call *call)
     etcdlock_fence *fence = call->fence;
     if (!fence->is_in_file) return 0;
     pthread_mutex_unlock(&fence->mutex);
-    error =
-        el_fence_gate_enter(fence->file.fd, call->resource->offset, call->deadline, is_stale_in_file, call);
+    el_fence_resource *resource = call->resource;
+    error = el_fence_gate_enter(&resource->gate, fence->file.fd, resource->offset, call->deadline,
+                                is_stale_in_file, call);
     int absent = error ? 0 : el_fence_file_present(&fence->file);
-    if (absent) el_fence_gate_leave(fence->file.fd, call->resource->offset);
+    if (absent) el_fence_gate_leave(&resource->gate, fence->file.fd, resource->offset);
     pthread_mutex_lock(&fence->mutex);
-    if (error || absent) el_fence_turn_pass(&call->resource->turn);
+    if (error || absent) el_fence_turn_pass(&resource->turn);
     return error ? fail_enter(call, error) : absent;
 }
 
 void el_fence_leave(el_fence_call *call)
 {
     etcdlock_fence *fence = call->fence;
-    if (fence->is_in_file) el_fence_gate_leave(fence->file.fd, call->resource->offset);
-    el_fence_turn_pass(&call->resource->turn);
+    el_fence_resource *resource = call->resource;
+    if (fence->is_in_file) el_fence_gate_leave(&resource->gate, fence->file.fd, resource->offset);
+    el_fence_turn_pass(&resource->turn);
 }

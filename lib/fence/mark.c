@@ -92,7 +92,7 @@ int el_fence_mark_look(const el_fence_file *file, const el_fence_resource *resou
     /* Taken first: another thread may go on writing while we read. */
     uint64_t known_writes = resource->writes;
     el_fence_pair pair = pair_of(file, resource);
-    int error = el_fence_pair_glance(&pair, room_of(resource));
+    int error = el_fence_pair_glance(&pair, room_of(resource), known_writes);
     if (error) return el_fence_fail_file(error, file->path, "read it");
     error = judge(file, resource, &pair, known_writes);
     if (!error) *highest = pair.copy[pair.newest].token;

@@ -45,10 +45,16 @@ int el_fence_pair_read(el_fence_pair *pair, size_t room)
     return 0;
 }
 
-int el_fence_pair_glance(el_fence_pair *pair, size_t room)
+/* Reading one copy after the other beside a writer may show the older state of the first. */
+static bool is_behind(const el_fence_pair *pair, uint64_t known_writes)
+{
+    return pair->newest < 0 || pair->copy[pair->newest].writes < known_writes;
+}
+
+int el_fence_pair_glance(el_fence_pair *pair, size_t room, uint64_t known_writes)
 {
     int error = el_fence_pair_read(pair, room);
-    for (int i = 0; !error && pair->newest < 0 && i < GLANCES; i++) {
+    for (int i = 0; !error && is_behind(pair, known_writes) && i < GLANCES; i++) {
         nanosleep(&(struct timespec){0, GLANCE_NAP_NS}, NULL);
         error = el_fence_pair_read(pair, room);
     }

@@ -34,10 +34,10 @@ void el_fence_pair_judge(el_fence_pair *pair, const unsigned char *first, const 
 /* Reads both copies; fd, to_disk and offset say which. Needs the gate. 0 or errno. */
 int el_fence_pair_read(el_fence_pair *pair, size_t room);
 
-/* As read, but needs no gate: what is being written just now can look damaged for a moment, in both copies if
- * the reader is slow between the two, so it is read again some times before that is believed. 0 or errno.
- * Blocks at most some milliseconds. */
-int el_fence_pair_glance(el_fence_pair *pair, size_t room);
+/* As read, but needs no gate: what is being written just now can look damaged for a moment, or older than
+ * known_writes, in both copies if the reader is slow between the two, so it is read again some times before
+ * that is believed. 0 or errno. Blocks at most some milliseconds. */
+int el_fence_pair_glance(el_fence_pair *pair, size_t room, uint64_t known_writes);
 
 /* Writes `cell` as the next write of a pair that was read under the lock and is not damaged; brings it to
  * rest first if it is not. 0 or errno; on failure the newest copy may be the old or the new one. */

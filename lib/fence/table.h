@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fence/gate.h"
 #include "fence/turn.h"
 
 typedef struct el_fence_resource el_fence_resource;
@@ -17,6 +18,7 @@ struct el_fence_resource {
     el_fence_resource *next_seen; /* in the order in which they came */
     uint64_t hash;
     el_fence_turn turn;
+    el_fence_gate gate;          /* guard in a file: used by the turn's owner */
     bool is_begun;               /* the turn's owner is between begin and end */
     uint64_t highest;            /* guard in memory: the highest token */
     atomic_uint_fast64_t writes; /* guard in a file: how many writes of its cell this handle knows of */

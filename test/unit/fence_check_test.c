@@ -23,13 +23,6 @@ static int check(const char *resource, uint64_t token)
     return etcdlock_fence_check(fence, resource, token);
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static void tear_down(void)
 {
     store_close(fence);
@@ -136,7 +129,6 @@ typedef struct other {
     uint64_t token;
     int64_t ms;
     int error;
-    int64_t took_ms;
     atomic_bool is_started;
     atomic_bool is_done;
     pthread_t thread;
@@ -162,10 +154,8 @@ static int other_end(other *o)
 static void *run_other(void *arg)
 {
     other *o = arg;
-    int64_t began = now_ms();
     o->is_started = true;
     o->error = o->call(o);
-    o->took_ms = now_ms() - began;
     o->is_done = true;
     return NULL;
 }
@@ -232,9 +222,8 @@ START_TEST(stale_does_not_wait)
 {
     fence = store_open((store_kind)_i);
     ck_assert_int_eq(etcdlock_fence_begin(fence, "r", 7), 0);
-    other o = {.call = other_begin, .resource = "r", .token = 6, .ms = 60000};
+    other o = {.call = other_begin, .resource = "r", .token = 6, .ms = -1};
     ck_assert_int_eq(run(&o), ESTALE);
-    ck_assert_int_le(o.took_ms, 5000);
     ck_assert_int_eq(beginning("r", 6, 0), ESTALE);
     ck_assert_int_eq(etcdlock_fence_end(fence, "r"), 0);
 }
