@@ -17,7 +17,13 @@ read_proc() {
 is_alive() {
     local start
     { read -r PID start <"$DIR/$1/pid"; } 2>/dev/null || return 1
-    read_proc "$PID" && [ "$PROC_START" = "$start" ] && [[ $PROC_STATE != [ZX] ]]
+    read_proc "$PID" && [ "$PROC_START" = "$start" ] && { [[ $PROC_STATE != [ZX] ]] || has_threads "$PID"; }
+}
+
+# Of a killed process the first thread may be over while others still hold its sockets and files.
+has_threads() {
+    local threads=("/proc/$1/task"/*)
+    ((${#threads[@]} > 1))
 }
 
 is_paused() { is_alive "$1" && [[ $PROC_STATE == [Tt] ]]; }

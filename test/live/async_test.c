@@ -107,7 +107,7 @@ START_TEST(limited)
     ck_assert_int_eq(etcdlock_mutex_lock_for_async(other.mutex, 300, end_take, &waited), 0);
     ck_assert_int_eq(end_await(&waited, 5000), ETIMEDOUT);
     ck_assert_int_ge(live_now_ms() - began_ms, 300);
-    live_within(began_ms, 1000);
+    ck_assert_uint_ne(etcdlock_mutex_token(p.mutex), 0);
     ck_assert_int_eq(etcdlock_mutex_lock_for_async(other.mutex, 0, end_take, &tried), 0);
     ck_assert_int_eq(end_await(&tried, 5000), ETIMEDOUT);
     party_await_queue(&p, name, 1);
@@ -132,7 +132,7 @@ START_TEST(cancel)
     party_await_queue(&p, name, 4);
     ck_assert_int_eq(etcdlock_mutex_cancel(other.mutex), 0);
     for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(end_await(&waits[i], 1000), ECANCELED);
+        ck_assert_int_eq(end_await(&waits[i], 5000), ECANCELED);
     party_await_queue(&p, name, 1);
     ck_assert_uint_ne(etcdlock_mutex_token(p.mutex), 0);
     ck_assert_int_eq(etcdlock_mutex_unlock(p.mutex), 0);
@@ -154,7 +154,7 @@ START_TEST(closed)
     party_await_queue(&p, name, 3);
     ck_assert_int_eq(etcdlock_session_close(other.session), 0);
     other.session = NULL;
-    ck_assert_int_eq(end_await(&by_session, 1000), ECANCELED);
+    ck_assert_int_eq(end_await(&by_session, 5000), ECANCELED);
     ck_assert_int_eq(etcdlock_mutex_lock_async(other.mutex, end_take, &late), ECANCELED);
     ck_assert_int_eq(etcdlock_client_close(last.client), 0);
     last.client = NULL;
@@ -183,10 +183,10 @@ START_TEST(lost)
     party_await_queue(&p, name, 2);
     ck_assert_uint_eq(etcdctl_keys(name, keys, 2), 2);
     etcdctl("del", keys[1].key, NULL);
-    ck_assert_int_eq(end_await(&waited, 2000), ETCDLOCK_EENTRY);
+    ck_assert_int_eq(end_await(&waited, 5000), ETCDLOCK_EENTRY);
     int fd = etcdlock_mutex_lost_fd(p.mutex);
     etcdctl("del", keys[0].key, NULL);
-    ck_assert(live_readable(fd, 2000));
+    ck_assert(live_readable(fd, 5000));
     ck_assert_int_eq(etcdlock_mutex_unlock_async(p.mutex, end_take, &unlocked), ETCDLOCK_EENTRY);
     ck_assert(!live_readable(fd, 0));
     ck_assert_int_eq(etcdlock_mutex_unlock_async(p.mutex, end_take, &unlocked), EPERM);

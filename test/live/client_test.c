@@ -213,7 +213,7 @@ START_TEST(log_messages)
     ck_assert_int_eq(etcdlock_client_open(&b.client, &options), 0);
     party p = {.client = b.client};
     p.session = party_session(&p, 0);
-    ck_assert(live_wait_until(is_log_written, &b.opened, 2000));
+    ck_assert(live_wait_until(is_log_written, &b.opened, 5000));
     ck_assert_int_eq(b.inner, 1);
     party_close(&p);
     ck_assert_int_eq(b.bad, 0);

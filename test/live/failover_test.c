@@ -49,6 +49,15 @@ static void restart(int member)
     live_await_health();
 }
 
+static void give_back(const char *verb, int member)
+{
+    if (strcmp(verb, "kill") == 0) {
+        restart(member);
+    } else {
+        command("resume", member);
+    }
+}
+
 /* A party that knows this member first. */
 static party open_at(int member, const char *name, int64_t ttl_s)
 {
@@ -146,17 +155,14 @@ static void take_away(const char *verb, int member)
     ck_assert(!caller_is_done(&waiter, 100)); /* its watches are in place */
     ask_others(member);
     command(verb, member);
+    (void)live_cluster_number("leader"); /* waits for the new one, if it was that one */
     int64_t began_ms = live_now_ms();
     ck_assert_int_eq(etcdlock_mutex_unlock(p.mutex), 0);
     ck_assert_int_eq(caller_result(&waiter, 10000), 0);
     live_within(began_ms, 8000);
     ck_assert_int_eq(caller_end(&waiter), 0);
-    ck_assert_int_eq(etcdlock_session_get_state(other.session), ETCDLOCK_SESSION_OK);
-    if (strcmp(verb, "kill") == 0) {
-        restart(member);
-    } else {
-        command("resume", member);
-    }
+    ck_assert_int_ne(etcdlock_session_get_state(other.session), ETCDLOCK_SESSION_LOST);
+    give_back(verb, member);
     party_close(&p);
     party_close(&other);
 }
@@ -189,11 +195,7 @@ static void start_without_the_first(const char *verb, int member)
     live_within(began_ms, 5000);
     ck_assert_int_eq(etcdlock_mutex_unlock(p.mutex), 0);
     party_close(&p);
-    if (strcmp(verb, "kill") == 0) {
-        restart(member);
-    } else {
-        command("resume", member);
-    }
+    give_back(verb, member);
 }
 
 /* The first endpoint is dead from the start: session and lock are there within 5 s each. */
@@ -215,21 +217,31 @@ static bool has_passed(void *until_ms)
     return live_now_ms() >= *(int64_t *)until_ms;
 }
 
-/* A session survives that each member is stopped for longer than its time to live, one after the other. */
+/* A session survives that each member is stopped for longer than its time to live, one after the other. A
+ * leader is started afresh then: one that goes on where it stopped may end leases that were renewed meanwhile
+ * (etcd's issue 15247), and no client can help that. */
 START_TEST(each_stopped_in_turn)
 {
     const char *name = live_name("a");
-    party p = party_open(name, 5);
+    party p = party_open(name, 8);
     ck_assert_int_eq(etcdlock_mutex_lock(p.mutex), 0);
     uint64_t token = etcdlock_mutex_token(p.mutex);
     for (int member = 1; member <= 3; member++) {
+        bool was_leader = live_cluster_number("leader") == member;
         ask_others(member);
         command("pause", member);
-        int64_t until_ms = live_now_ms() + 5500;
-        ck_assert(live_wait_until(has_passed, &until_ms, 6000));
+        int64_t until_ms = live_now_ms() + 8500;
+        ck_assert(live_wait_until(has_passed, &until_ms, 10000));
         ck_assert_int_ne(etcdlock_session_get_state(p.session), ETCDLOCK_SESSION_LOST);
         ck_assert_uint_eq(etcdlock_mutex_token(p.mutex), token);
-        command("resume", member);
+        if (was_leader) {
+            command("kill", member);
+            restart(member);
+        } else {
+            command("resume", member);
+            etcdctl_use(NULL);
+            live_await_health();
+        }
     }
     ck_assert_int_eq(etcdlock_mutex_unlock(p.mutex), 0);
     party_close(&p);

@@ -303,7 +303,7 @@ START_TEST(entry_deleted)
         if (has_record) expect_stored(key, "before");
         char folder[600];
         snprintf(folder, sizeof folder, "%s/", name);
-        ck_assert(live_wait_until(is_folder_empty, folder, 2000));
+        ck_assert(live_wait_until(is_folder_empty, folder, 5000));
         ck_assert_int_eq(etcdlock_mutex_lock(p.mutex), 0); /* the name is as good as ever */
         ck_assert_int_eq(put_text(p.mutex, key, "new"), 0);
         ck_assert_int_eq(etcdlock_mutex_delete(p.mutex, key), 0);

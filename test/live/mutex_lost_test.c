@@ -130,7 +130,7 @@ START_TEST(holder_revoked)
     ck_assert_int_eq(etcdlock_mutex_ensure(p.mutex, 0), l.error);
     ck_assert_int_eq(etcdlock_mutex_unlock(p.mutex), l.error);
     ck_assert_int_eq(caller_end(&heir), 0);
-    ck_assert(live_readable(etcdlock_session_lost_fd(p.session), 2000));
+    ck_assert(live_readable(etcdlock_session_lost_fd(p.session), 5000));
     ck_assert_int_eq(etcdlock_session_close(p.session), ETCDLOCK_ESESSION);
     p.session = NULL;
     party_close(&p);

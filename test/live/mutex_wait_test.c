@@ -42,7 +42,7 @@ START_TEST(deadlines)
         ck_assert_int_ge(live_now_ms() - began_ms, 299);
         live_within(began_ms, 300);
     }
-    ck_assert(live_wait_until(is_empty_but_for_one, (void *)(uintptr_t)name, 2000));
+    ck_assert(live_wait_until(is_empty_but_for_one, (void *)(uintptr_t)name, 5000));
     ck_assert_int_eq(etcdlock_mutex_unlock(p.mutex), 0);
     party_close(&p);
     party_close(&other);
@@ -293,7 +293,7 @@ START_TEST(thread_cancelled)
     ck_assert_int_eq(pthread_cancel(thread), 0);
     ck_assert_int_eq(pthread_join(thread, &result), 0);
     ck_assert_ptr_eq(result, PTHREAD_CANCELED);
-    ck_assert(live_wait_until(is_one_left, (void *)(uintptr_t)name, 2000));
+    ck_assert(live_wait_until(is_one_left, (void *)(uintptr_t)name, 5000));
     ck_assert_int_eq(etcdlock_mutex_unlock(p.mutex), 0);
     ck_assert_int_eq(etcdlock_mutex_lock(other.mutex), 0);
     ck_assert_int_eq(etcdlock_mutex_unlock(other.mutex), 0);

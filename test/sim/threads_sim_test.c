@@ -14,7 +14,7 @@
 #include "etcdlock.h"
 #include "support/sim.h"
 
-enum { CLIENTS = 3, THREADS = 4, ROUNDS = 60 };
+enum { CLIENTS = 3, THREADS = 4, ROUNDS = 60, SPEED = 20 };
 
 static void free_options(void *owner)
 {
@@ -25,8 +25,9 @@ static void free_options(void *owner)
 static etcdlock_client *open_client(sim *s)
 {
     etcdlock_client_options code = ETCDLOCK_CLIENT_OPTIONS_INIT;
+    /* SPEED times slower in real time: a machine that stands still for a second makes nobody late. */
     el_client_settings settings = {
-        .dial_timeout_ns = 2 * EL_S, .command_timeout_ns = 5 * EL_S, .is_threaded = true};
+        .dial_timeout_ns = 2 * SPEED * EL_S, .command_timeout_ns = 5 * SPEED * EL_S, .is_threaded = true};
     etcdlock_client *client;
     el_failure failure;
     code.endpoints = "127.0.0.1:1";
@@ -40,8 +41,15 @@ static etcdlock_client *open_client(sim *s)
 
 static sim *open_sim(void)
 {
-    sim_options options = {.seed = 3, .members = 3, .realtime = true, .speed = 20};
+    sim_options options = {.seed = 3, .members = 3, .realtime = true, .speed = SPEED};
     return sim_new(&options);
+}
+
+static int open_session(etcdlock_session **session, etcdlock_client *client)
+{
+    etcdlock_session_options options = ETCDLOCK_SESSION_OPTIONS_INIT;
+    options.ttl_s = 5 * SPEED;
+    return etcdlock_session_open(session, client, &options);
 }
 
 typedef struct worker {
@@ -77,7 +85,7 @@ START_TEST(threads_exclude_each_other)
     int counter = 0;
     for (int i = 0; i < CLIENTS; i++) {
         clients[i] = open_client(s);
-        ck_assert_int_eq(etcdlock_session_open(&sessions[i], clients[i], NULL), 0);
+        ck_assert_int_eq(open_session(&sessions[i], clients[i]), 0);
         ck_assert_int_eq(etcdlock_mutex_new(&shared[i], sessions[i], "count", NULL), 0);
         ck_assert_int_eq(etcdlock_mutex_new(&own[i], sessions[i], "count", NULL), 0);
     }
@@ -157,7 +165,7 @@ START_TEST(close_in_the_middle)
         user users[THREADS];
         etcdlock_client *client = open_client(s);
         etcdlock_session *session;
-        ck_assert_int_eq(etcdlock_session_open(&session, client, NULL), 0);
+        ck_assert_int_eq(open_session(&session, client), 0);
         for (int i = 0; i < THREADS; i++) {
             users[i] = (user){.session = session, .stop = &stop};
             pthread_create(&users[i].thread, NULL, use, &users[i]);
@@ -190,7 +198,7 @@ START_TEST(cancelled_thread_leaves_the_queue)
     etcdlock_client *client = open_client(s);
     etcdlock_session *session;
     etcdlock_mutex *mutex;
-    ck_assert_int_eq(etcdlock_session_open(&session, client, NULL), 0);
+    ck_assert_int_eq(open_session(&session, client), 0);
     ck_assert_int_eq(etcdlock_mutex_new(&mutex, session, "cancel", NULL), 0);
     for (int i = 0; i < 20; i++) {
         pthread_t thread;

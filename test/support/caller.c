@@ -34,7 +34,7 @@ bool caller_is_done(caller *c, int64_t ms)
 {
     struct timespec until;
     int error;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += ms / 1000;
     until.tv_nsec += ms % 1000 * 1000000;
     if (until.tv_nsec >= 1000000000) {
@@ -42,7 +42,7 @@ bool caller_is_done(caller *c, int64_t ms)
         until.tv_nsec -= 1000000000;
     }
     do
-        error = sem_timedwait(&c->returned, &until);
+        error = sem_clockwait(&c->returned, CLOCK_MONOTONIC, &until);
     while (error && errno == EINTR);
     if (!error) sem_post(&c->returned);
     return !error;

@@ -40,6 +40,8 @@ int live_cluster_number(const char *command);
 int64_t live_now_ms(void);
 /* How many times slower than usual all of this runs: under a sanitizer or valgrind; else 1. */
 int live_slowness(void);
+/* Returns when the session has been renewed n times more; fails the case if the mutex is lost. */
+void live_await_renewals(etcdlock_session *session, etcdlock_mutex *mutex, int n);
 /* Fails the case if more than limit_ms have passed since began_ms; sanitizers are given more. */
 void live_within(int64_t began_ms, int64_t limit_ms);
 /* True as soon as the condition is, false after the time. */
