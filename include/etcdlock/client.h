@@ -47,9 +47,7 @@ typedef struct etcdlock_client_options {
     const char *cert_file; /* client certificate; with key_file */
     const char *key_file;
     const char *key_prefix;  /* namespace: put before every key as it is, for example "prod/" */
-    /* One endpoint is given so long to answer a request, then the next is tried. Where command_timeout_ms would
-     * be over before each endpoint was asked and one again, it is an equal part of that, at least 500 ms. */
-    int64_t dial_timeout_ms;
+    int64_t dial_timeout_ms; /* one endpoint is given so long to answer a request, then the next is tried */
     int64_t command_timeout_ms; /* a call with no deadline of its own ends after so long without an answer */
     int64_t keepalive_time_ms;  /* a connection with a call or watch on it, silent for so long, is probed */
     int64_t keepalive_timeout_ms; /* and left if the probe is unanswered for so long */

@@ -12,8 +12,6 @@
 
 static const int64_t pause_base_ns = 20 * EL_MS;
 static const int64_t pause_limit_ns = 1 * EL_S;
-/* For less a request is not given up while there is time. */
-static const int64_t share_least_ns = 500 * EL_MS;
 
 /* After so many refused tokens in a row fetching yet another one is pointless. */
 enum { REFUSED_TOKENS_MAX = 5 };
@@ -146,6 +144,21 @@ static bool is_linearizable(const el_request *request)
     return request->txn.n_failure > 0;
 }
 
+static int64_t attempt_limit_ns(const el_rpc *rpc)
+{
+    /* A cluster that is merely slow must not be cut short for ever: each round over the endpoints that is
+     * spent in waiting waits twice as long, up to eight times. */
+    unsigned round = rpc->vain_waits / rpc->client->transport->n_endpoints;
+    return rpc->client->dial_timeout_ns << (round < 3 ? round : 3);
+}
+
+/* Whoever answers at once that there is no leader takes no time from the others: they, and not a member that
+ * has stopped, are to be asked when the election is over. */
+static void count_wait(el_rpc *rpc)
+{
+    if (el_now(rpc->client) - rpc->sent_ns >= attempt_limit_ns(rpc) / 2) rpc->vain_waits++;
+}
+
 static void attempt_done(el_call *call, const el_status *status, const el_answer *answer)
 {
     el_rpc *rpc = EL_CONTAINER(call, el_rpc, call);
@@ -159,7 +172,7 @@ static void attempt_done(el_call *call, const el_status *status, const el_answer
         return;
     }
     remember_reason(rpc, status);
-    if (status->code == EL_DEADLINE_EXCEEDED) rpc->silent_attempts++;
+    count_wait(rpc);
     if (verdict.outcome == EL_OUTCOME_MAYBE && rpc->is_write) rpc->maybe_applied = true;
     if (verdict.leave_member && !must_end(rpc))
         el_client_leave_endpoint(rpc->client, call->endpoint, status->message);
@@ -192,23 +205,6 @@ static void token_ready(el_auth_waiter *waiter, const el_failure *failure)
     } else {
         attempt(rpc);
     }
-}
-
-static int64_t attempt_limit_ns(const el_rpc *rpc)
-{
-    const el_client *client = rpc->client;
-    unsigned n_endpoints = client->transport->n_endpoints;
-    int64_t limit_ns = client->dial_timeout_ns;
-    /* What a member passes on to a leader that has just died is lost, and each that has not noticed yet does
-     * so. The time of a call is for all members, then, and for one of them again when they have had an
-     * election. */
-    int64_t share_ns = client->command_timeout_ns / (n_endpoints + 1);
-    if (share_ns < share_least_ns) share_ns = share_least_ns;
-    if (n_endpoints > 1 && share_ns < limit_ns) limit_ns = share_ns;
-    /* A cluster that is merely slow must not be cut short for ever: after each round of silence an attempt
-     * has twice as long, up to eight times. */
-    unsigned round = rpc->silent_attempts / n_endpoints;
-    return limit_ns << (round < 3 ? round : 3);
 }
 
 static void attempt(el_rpc *rpc)
@@ -248,7 +244,7 @@ static void attempt(el_rpc *rpc)
 void el_rpc_start(el_client *client, el_rpc *rpc)
 {
     rpc->client = client;
-    rpc->attempts = rpc->silent_attempts = rpc->refused_tokens = 0;
+    rpc->attempts = rpc->vain_waits = rpc->refused_tokens = 0;
     rpc->maybe_applied = rpc->is_stopped = false;
     rpc->reason = NULL;
     rpc->is_under_way = true;

@@ -49,7 +49,7 @@ struct el_rpc {
     el_auth_waiter waiter; /* for the auth token */
     el_timer pause;        /* before the next attempt */
     unsigned attempts;
-    unsigned silent_attempts; /* ended by their own limit, without a word */
+    unsigned vain_waits; /* attempts that took most of their time */
     unsigned token_generation;
     unsigned refused_tokens;
     int64_t sent_ns;         /* when the last attempt was sent */

@@ -9,11 +9,11 @@
 
 enum {
     SHORTEST_NAP_NS = 50 * 1000,
-    LONGEST_NAP_NS = 20 * 1000 * 1000,
+    LONGEST_NAP_NS = 4 * 1000 * 1000,
     NAP_SHARE = 8, /* a nap is this part of the time waited so far */
     /* Longer than a nap of the others, the kernel's delay included. */
     SHORTEST_REST_NS = 200 * 1000,
-    LONGEST_REST_NS = LONGEST_NAP_NS + 5 * 1000 * 1000,
+    LONGEST_REST_NS = LONGEST_NAP_NS + 1000 * 1000,
 };
 
 static struct flock range(short type, uint64_t offset)
@@ -30,7 +30,7 @@ static int set(int fd, short type, uint64_t offset)
 
 /* Those who wait hold the byte behind the gate's, shared. The kernel gives a free lock to whoever asks first,
  * and one who comes back at once would nearly always be first; so whoever sees others waiting joins them, and
- * asks no sooner than each of them has asked once. */
+ * rests first for as long as it has just kept the gate. Of two each has its turn then, of more a chance. */
 static uint64_t bench(uint64_t offset)
 {
     return offset + 1;
@@ -97,7 +97,9 @@ static int enter(const el_fence_gate *gate, int fd, uint64_t offset, int64_t dea
 {
     bool may_wait = el_fence_now() < deadline;
     bool is_wanted = may_wait && others_wait(fd, offset);
-    if (!is_wanted) {
+    if (is_wanted) {
+        if (hopeless && hopeless(arg)) return ESTALE;
+    } else {
         int error = set(fd, F_WRLCK, offset);
         if (error != EAGAIN) return error;
         if (hopeless && hopeless(arg)) return ESTALE;

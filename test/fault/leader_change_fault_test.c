@@ -1,10 +1,12 @@
 /* Ordinary changes of the leader under many holders and waiters: nobody loses anything by them. */
 /* cluster: 3 */
 #include <inttypes.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/caller.h"
 #include "support/etcdctl.h"
 #include "support/fleet.h"
 
@@ -24,6 +26,8 @@ static void mend(void)
 {
     for (int member = 1; member <= 3; member++) {
         char line[80];
+        snprintf(line, sizeof line, "resume %d >/dev/null 2>&1 || true", member);
+        live_cluster(line);
         snprintf(line, sizeof line, "restart %d >/dev/null 2>&1 || true", member);
         live_cluster(line);
     }
@@ -75,6 +79,33 @@ START_TEST(leadership_handed_around)
 }
 END_TEST
 
+/* A leader that stops without a word takes with it what the others pass on to it, and says nothing to those
+ * who ask it: their unlocks succeed all the same, within the time of a call (B33). */
+START_TEST(leader_stopped_under_unlocks)
+{
+    enum { HOLDERS = 6 };
+    party parties[HOLDERS];
+    caller holders[HOLDERS];
+    for (int i = 0; i < HOLDERS; i++) {
+        char part[16];
+        snprintf(part, sizeof part, "of-%d", i);
+        parties[i] = party_open(live_name(part), 30); /* by whichever member */
+        caller_start(&holders[i], parties[i].mutex, -1);
+        ck_assert_int_eq(caller_result(&holders[i], 5000), 0);
+    }
+    int leader = live_cluster_number("leader");
+    command("pause", leader);
+    for (int i = 0; i < HOLDERS; i++)
+        sem_post(&holders[i].may_unlock);
+    for (int i = 0; i < HOLDERS; i++)
+        ck_assert_int_eq(caller_end(&holders[i]), 0);
+    command("resume", leader);
+    live_await_health();
+    for (int i = 0; i < HOLDERS; i++)
+        party_close(&parties[i]);
+}
+END_TEST
+
 int main(void)
 {
     TCase *cases;
@@ -82,5 +113,6 @@ int main(void)
     tcase_add_unchecked_fixture(cases, NULL, mend);
     tcase_add_test(cases, leader_killed_again_and_again);
     tcase_add_test(cases, leadership_handed_around);
+    tcase_add_loop_test(cases, leader_stopped_under_unlocks, 0, 3);
     return live_run(suite);
 }
