@@ -192,9 +192,9 @@ kill_a_holder() {
     catch_holder
     token=${LAST_TOKEN[$HOLDER]} number=${NUMBER[$HOLDER]}
     unset "NUMBER[$HOLDER]"
+    note killed "$HOLDER" "$token" # it is stopped: from here on it holds nothing
     kill -KILL "$HOLDER"
     wait "$HOLDER" 2>/dev/null || true # here bash says that it was killed
-    note killed "$HOLDER" "$token"
     progress "worker $number is killed while it holds the lock, with token $token (SIGKILL)"
     wait_for "another to take over from the killed worker" someone_wrote_above "$token"
     progress "another worker has taken over"

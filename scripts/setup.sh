@@ -78,6 +78,7 @@ find_missing() {
     want_program flock "starting clusters side by side" util-linux util-linux "util-linux flock"
     want_program nsenter "isolating a member of a test cluster" util-linux util-linux-core util-linux
     want_program ip "isolating a member of a test cluster" iproute2 iproute iproute2
+    want_program curl "counting the watches that the torture test leaves" curl curl curl
     want_etcd
     [ "${CONFIG:-}" != valgrind ] || want_program valgrind "CONFIG=valgrind" valgrind valgrind valgrind
 }

@@ -139,7 +139,7 @@ void el_contender_entry_vanished(el_contender *contender)
     if (!el_session_is_live(contender->session)) return; /* its end has told everybody */
     contender->is_entry_gone = true;
     /* Whether the lease went with it the next renewal tells. */
-    el_keepalive_now(contender->session);
+    el_keepalive_afresh(contender->session);
     el_fail(&failure, ETCDLOCK_EENTRY,
             "our entry %.200s is gone from etcd: somebody deleted it or revoked its lease",
             contender->place.key.data);

@@ -61,7 +61,12 @@ static void answered(el_session *session, const el_renewal *renewal, const el_an
     el_session_renewed(session, renewal->sent_ns, answer->lease.ttl_s);
     if (session->phase != EL_SESSION_LIVE) return;
     set_check(session);
-    plan_next(session);
+    if (keepalive->is_wanted_afresh) {
+        keepalive->is_wanted_afresh = false;
+        el_keepalive_now(session);
+    } else {
+        plan_next(session);
+    }
 }
 
 static void done(el_call *call, const el_status *status, const el_answer *answer)
@@ -152,6 +157,7 @@ void el_keepalive_start(el_session *session)
     keepalive->check.fire = check_due;
     keepalive->endpoint = session->client->endpoint;
     keepalive->attempts = 0;
+    keepalive->is_wanted_afresh = false;
     set_check(session);
     plan_next(session);
 }
@@ -173,4 +179,10 @@ void el_keepalive_now(el_session *session)
     if (session->phase != EL_SESSION_LIVE || session->keepalive.attempts > 0) return;
     el_client_timer_set(session->client, EL_LANE_KEEPALIVE, &session->keepalive.renew,
                         el_now(session->client));
+}
+
+void el_keepalive_afresh(el_session *session)
+{
+    if (session->keepalive.attempts > 0) session->keepalive.is_wanted_afresh = true;
+    el_keepalive_now(session);
 }

@@ -25,7 +25,8 @@ typedef struct el_keepalive {
     el_timer renew; /* the next renewal, or the next hedge of one */
     el_timer check; /* the session's next possible change of state */
     unsigned endpoint;
-    unsigned attempts; /* since the last answer */
+    unsigned attempts;     /* since the last answer */
+    bool is_wanted_afresh; /* as soon as what is under way has been answered */
 } el_keepalive;
 
 /* The lease was granted: renew it from now on. */
@@ -34,5 +35,8 @@ void el_keepalive_stop(struct etcdlock_session *session);
 
 /* Renews at once, unless a renewal is under way. */
 void el_keepalive_now(struct etcdlock_session *session);
+
+/* The same, but one that is under way does not do: its answer may be older than what is to be found out. */
+void el_keepalive_afresh(struct etcdlock_session *session);
 
 #endif

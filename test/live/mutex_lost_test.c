@@ -63,8 +63,8 @@ START_TEST(holder_deleted)
     uint64_t token = etcdlock_mutex_token(p.mutex);
     ck_assert(!live_readable(fd, 100));
     delete_entry(p.mutex);
-    ck_assert(live_readable(fd, 1000));
-    ck_assert(live_wait_until(was_lost, &l, 1000));
+    ck_assert(live_readable(fd, 10000));
+    ck_assert(live_wait_until(was_lost, &l, 10000));
     ck_assert_int_eq(l.error, ETCDLOCK_EENTRY);
     ck_assert_uint_eq(l.token, token);
     ck_assert_ptr_eq(l.mutex, p.mutex);
@@ -119,11 +119,11 @@ START_TEST(holder_revoked)
     party_await_queue(&p, name, 2);
     int64_t began_ms = live_now_ms();
     ck_assert(etcdctl_revoke(etcdlock_session_lease(p.session)));
-    ck_assert(live_readable(fd, 1000));
+    ck_assert(live_readable(fd, 10000));
     live_within(began_ms, 1000);
-    ck_assert_int_eq(caller_result(&heir, 1000), 0);
+    ck_assert_int_eq(caller_result(&heir, 10000), 0);
     ck_assert_uint_gt(heir.token, token);
-    ck_assert(live_wait_until(was_lost, &l, 1000));
+    ck_assert(live_wait_until(was_lost, &l, 10000));
     ck_assert_msg(l.error == ETCDLOCK_ESESSION || l.error == ETCDLOCK_EENTRY, "%d", l.error);
     ck_assert_uint_eq(l.token, token);
     ck_assert_uint_eq(etcdlock_mutex_token(p.mutex), 0);
@@ -228,7 +228,7 @@ START_TEST(recursive_lost)
     ck_assert_int_eq(etcdlock_mutex_lock(mutex), 0);
     ck_assert_int_eq(etcdlock_mutex_lock(mutex), 0);
     delete_entry(mutex);
-    ck_assert(live_readable(fd, 1000));
+    ck_assert(live_readable(fd, 10000));
     ck_assert_int_eq(etcdlock_mutex_lock(mutex), ETCDLOCK_EENTRY);
     ck_assert_int_eq(etcdlock_mutex_unlock(mutex), ETCDLOCK_EENTRY);
     ck_assert_int_eq(etcdlock_mutex_unlock(mutex), ETCDLOCK_EENTRY);
@@ -247,7 +247,7 @@ START_TEST(only_one_of_several)
     ck_assert_int_eq(etcdlock_mutex_lock(b), 0);
     int fd = etcdlock_mutex_lost_fd(b);
     delete_entry(b);
-    ck_assert(live_readable(fd, 1000));
+    ck_assert(live_readable(fd, 10000));
     ck_assert_uint_ne(etcdlock_mutex_token(p.mutex), 0);
     ck_assert_int_eq(etcdlock_mutex_ensure(p.mutex, 100), 0);
     ck_assert_int_eq(etcdlock_mutex_unlock(b), ETCDLOCK_EENTRY);
@@ -264,7 +264,7 @@ START_TEST(late_descriptor)
     party p = open_with_loss(live_name("a"), 0, 0, &l);
     ck_assert_int_eq(etcdlock_mutex_lock(p.mutex), 0);
     delete_entry(p.mutex);
-    ck_assert(live_wait_until(was_lost, &l, 1000));
+    ck_assert(live_wait_until(was_lost, &l, 10000));
     ck_assert(live_readable(etcdlock_mutex_lost_fd(p.mutex), 0));
     ck_assert_int_eq(etcdlock_mutex_unlock(p.mutex), ETCDLOCK_EENTRY);
     ck_assert(!live_readable(etcdlock_mutex_lost_fd(p.mutex), 0));

@@ -394,7 +394,7 @@ START_TEST(delay_given_up)
     party_await_queue(&p, name, 1);
     ck_assert(!caller_is_done(&waiter, 300));
     ck_assert_int_eq(etcdlock_mutex_cancel(p.mutex), 0);
-    ck_assert_int_eq(caller_result(&waiter, 1000), ECANCELED);
+    ck_assert_int_eq(caller_result(&waiter, 10000), ECANCELED);
     ck_assert_int_eq(caller_end(&waiter), 0);
     party_await_queue(&p, name, 0);
     caller_start(&waiter, p.mutex, -1);
@@ -404,7 +404,7 @@ START_TEST(delay_given_up)
     snprintf(folder, sizeof folder, "%s/", name);
     ck_assert_uint_eq(etcdctl_keys(folder, &key, 1), 1);
     etcdctl("del", key.key, NULL);
-    ck_assert_int_eq(caller_result(&waiter, 1500), ETCDLOCK_EENTRY);
+    ck_assert_int_eq(caller_result(&waiter, 10000), ETCDLOCK_EENTRY);
     ck_assert_int_eq(caller_end(&waiter), 0);
     party_close(&p);
     p = open_robust(name);

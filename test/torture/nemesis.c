@@ -170,6 +170,7 @@ static void end(nemesis *n, const under_way *u)
     const fault *f = &u->fault;
     char out[256];
     int other = (f->target + 1) % MEMBERS;
+    int64_t ended_ns = oracle_now_ns();
     switch (f->kind) {
     case FAULT_MEMBER_KILL:
         n->restart = shell_start("%s restart %d >/dev/null 2>&1", n->cluster, f->target + 1);
@@ -195,6 +196,8 @@ static void end(nemesis *n, const under_way *u)
         for (int m = 0; is_of_network(f->kind) && m < MEMBERS; m++)
             proxy_pass(&n->crew->slots[f->target].proxies[m]);
     }
+    /* A member that goes on may act at once, and before we do. */
+    bool is_stop = f->kind == FAULT_MEMBER_STOP || f->kind == FAULT_MEMBERS_STOP;
     tale_tell((tale_record){.kind = TALE_FAULT,
                             .slot = is_of_network(f->kind) || is_of_client(f->kind) ? f->target : -1,
                             .pid = u->pid > 0 ? u->pid : -1,
@@ -202,7 +205,7 @@ static void end(nemesis *n, const under_way *u)
                             .lock = -1,
                             .target = f->target,
                             .at_ns = u->began_ns,
-                            .span_ns = oracle_now_ns() - u->began_ns});
+                            .span_ns = (is_stop ? ended_ns : oracle_now_ns()) - u->began_ns});
 }
 
 /* Aims at a holder where the schedule says so; but the first client is never killed. */

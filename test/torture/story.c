@@ -7,7 +7,7 @@
 
 /* A fault may show so much later than the time to live after its end. */
 static const int64_t after_effect_ns = INT64_C(3000000000);
-static const int64_t resume_told_late_ns = INT64_C(50000000), resume_effect_ns = INT64_C(1500000000);
+static const int64_t resume_effect_ns = INT64_C(3000000000);
 
 static void gather(story *s, int kind)
 {
@@ -87,8 +87,7 @@ int64_t story_resumed_ns(const story *s, int64_t lease)
         for (size_t f = 0; f < faults->n; f++) {
             const tale_record *r = faults->at[f];
             if (r->what != FAULT_MEMBER_STOP && r->what != FAULT_MEMBERS_STOP) continue;
-            /* The record was made after the signal. */
-            int64_t resumed_ns = r->at_ns + r->span_ns - resume_told_late_ns;
+            int64_t resumed_ns = r->at_ns + r->span_ns;
             if (lost->at_ns >= resumed_ns && lost->at_ns <= resumed_ns + resume_effect_ns) return resumed_ns;
         }
         return INT64_MAX;
