@@ -15,6 +15,13 @@
 #include "core/backoff.h"
 #include "transport/grpc.h"
 
+/* ThreadSanitizer does not see that gRPC orders what two threads do with a call. */
+#ifdef __SANITIZE_THREAD__
+static const bool is_order_seen = false;
+#else
+static const bool is_order_seen = true;
+#endif
+
 static el_transport *t;
 
 /* Nobody listens there. */
@@ -228,9 +235,7 @@ int main(void)
     tcase_add_loop_test(waits, woken, 0, EL_LANES);
     tcase_add_loop_test(waits, woken_before, 0, EL_LANES);
     tcase_add_loop_test(waits, shut_down, 0, EL_LANES);
-#ifndef __SANITIZE_THREAD__ /* which does not see that gRPC orders what the two threads do */
-    tcase_add_loop_test(waits, call_of_another_thread, 0, EL_LANES);
-#endif
+    if (is_order_seen) tcase_add_loop_test(waits, call_of_another_thread, 0, EL_LANES);
     tcase_add_test(waits, left_in_peace);
     suite_add_tcase(suite, waits);
     SRunner *runner = srunner_create(suite);
