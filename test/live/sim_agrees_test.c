@@ -91,22 +91,9 @@ static void said(const char *part)
                   agree_chars(&sides[0].answer));
 }
 
-/* Of a watch, etcd has not said yet what the simulator has. */
-static bool is_more_to_come(void)
-{
-    for (int id = 0; id < AGREE_WATCHES; id++)
-        if (strlen(agree_chars(&sides[1].watches[id])) < strlen(agree_chars(&sides[0].watches[id])))
-            return true;
-    return false;
-}
-
-/* The simulator's time is not real: what it has said by then, etcd may say later. */
 static void settle(int64_t ms)
 {
-    for (int i = 0; i < 2; i++)
-        agree_settle(&sides[i], ms);
-    for (int i = 0; i < 1000 && is_more_to_come(); i++)
-        agree_settle(&sides[1], 10);
+    agree_settle_both(&sides[0], &sides[1], ms);
 }
 
 static void watch(int64_t id, el_span name, int64_t start_revision)

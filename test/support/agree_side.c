@@ -29,11 +29,26 @@ static void advance(agree_side *side, int64_t until_ns)
     drain(side, 0);
 }
 
-void agree_settle(agree_side *side, int64_t ms)
+static void settle(agree_side *side, int64_t ms)
 {
     int64_t until_ns = side->transport->now_ns(side->transport) + ms * SIM_MS;
     while (side->transport->now_ns(side->transport) < until_ns)
         advance(side, until_ns);
+}
+
+static bool has_said_less(const agree_side *side, const agree_side *than)
+{
+    for (int id = 0; id < AGREE_WATCHES; id++)
+        if (side->watches[id].used < than->watches[id].used) return true;
+    return false;
+}
+
+void agree_settle_both(agree_side *simulated, agree_side *real, int64_t ms)
+{
+    settle(simulated, ms);
+    settle(real, ms);
+    for (int i = 0; i < 1000 && has_said_less(real, simulated); i++)
+        settle(real, 10);
 }
 
 /* ---- requests --------------------------------------------------------------------------------------------

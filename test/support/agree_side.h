@@ -37,7 +37,9 @@ void agree_watch_open(agree_side *side);
 void agree_watch_create(agree_side *side, int64_t id, el_span key, int64_t start_revision,
                         bool deletes_only); /* 0: from now on */
 void agree_watch_cancel(agree_side *side, int64_t id);
-void agree_settle(agree_side *side, int64_t ms); /* lets messages come in for so long */
+/* Lets messages come in for so long; and then, since the simulator's time is not real, until etcd's watches
+ * have said as much as the simulator's. */
+void agree_settle_both(agree_side *simulated, agree_side *real, int64_t ms);
 
 void agree_print(agree_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void agree_print_request(agree_text *text, const el_request *request); /* to explain a disagreement */
