@@ -9,8 +9,8 @@
 typedef struct el_timer {
     void (*fire)(struct el_timer *timer); /* it is no longer set when this is called */
     int64_t due_ns;
-    uint64_t
-        order; /* timers due at the same time fire in the order in which they were set; 0: it is not set */
+    /* Timers due at the same time fire in the order in which they were set; 0: it is not set. */
+    uint64_t order;
     struct el_timer *child;    /* first child in the heap */
     struct el_timer *sibling;  /* next child of the same parent */
     struct el_timer *previous; /* previous sibling, or the parent of a first child */

@@ -12,8 +12,8 @@
 
 /* How a handle has used a gate so far; all zero: not at all. */
 typedef struct el_fence_gate {
-    int64_t entered; /* when it last did */
-    int64_t left;    /* when it last did; it kept the gate from one to the other */
+    int64_t entered; /* when it last got in, */
+    int64_t left;    /* and when it last let go: in between it kept the gate */
 } el_fence_gate;
 
 /* Asked now and then while a call waits: true if waiting is of no use any more. */

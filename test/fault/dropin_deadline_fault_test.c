@@ -4,6 +4,7 @@
 
 #include "support/caller.h"
 #include "support/live.h"
+#include "support/runner.h"
 #include "support/stranger.h"
 
 enum { COMMAND_MS = 600, LIMIT_MS = 200 };
@@ -35,9 +36,5 @@ int main(void)
     tcase_set_timeout(cases, 60);
     tcase_add_test(cases, first_calls);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return runner_run(suite);
 }

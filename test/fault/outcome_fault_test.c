@@ -11,6 +11,7 @@
 #include "core/client.h"
 #include "core/options.h"
 #include "etcdlock.h"
+#include "support/runner.h"
 #include "support/sim.h"
 
 enum { TTL_S = 600, PATIENCE_MS = 5000, POLL_MS = 2 };
@@ -256,9 +257,5 @@ int main(void)
     tcase_add_loop_test(all, revoke, 0, RUNS);
     tcase_add_loop_test(all, token_refused, 0, 2);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return runner_run(suite);
 }

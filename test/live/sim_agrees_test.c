@@ -11,6 +11,7 @@
 
 #include "support/agree_side.h"
 #include "support/agree_text.h"
+#include "support/runner.h"
 #include "support/sim_memory.h"
 #include "transport/grpc.h"
 
@@ -491,9 +492,5 @@ int main(void)
         return 77;
     }
     snprintf(endpoint, sizeof endpoint, "%.*s", (int)strcspn(endpoints, ","), endpoints);
-    SRunner *runner = srunner_create(suite());
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return runner_run(suite());
 }

@@ -6,6 +6,7 @@
 #include "core/alloc.h"
 #include "core/outcome.h"
 #include "support/pair.h"
+#include "support/runner.h"
 
 typedef struct starved {
     long n;
@@ -94,9 +95,5 @@ int main(void)
     tcase_add_loop_test(all, any_allocation_may_fail, 0, 2);
     tcase_add_loop_test(all, any_call_may_fail, 0, 2);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return runner_run(suite);
 }

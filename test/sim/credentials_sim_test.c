@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "core/backoff.h"
+#include "support/runner.h"
 #include "support/solo.h"
 
 static solo_lock first, second;
@@ -87,9 +88,5 @@ int main(void)
     tcase_add_loop_test(all, auth_switched_on, 0, 2);
     tcase_add_loop_test(all, token_expired, 0, 2);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return runner_run(suite);
 }

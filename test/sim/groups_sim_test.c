@@ -6,6 +6,7 @@
 
 #include "core/backoff.h"
 #include "recipes/mutex.h"
+#include "support/runner.h"
 #include "support/solo.h"
 
 enum { LOCKS = 2 * EL_GROUP_MAX };
@@ -280,9 +281,5 @@ int main(void)
     tcase_add_loop_test(all, after_those_that_leave, 0, 2);
     tcase_add_test(all, refused_are_not_starved);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return runner_run(suite);
 }

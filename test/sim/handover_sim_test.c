@@ -6,6 +6,7 @@
 #include "core/client.h"
 #include "recipes/mutex.h"
 #include "support/drive.h"
+#include "support/runner.h"
 #include "support/sim.h"
 
 enum { SIDES_MAX = 64, REQUESTS_MAX = 3 };
@@ -160,9 +161,5 @@ int main(void)
     tcase_set_timeout(all, 0);
     tcase_add_loop_test(all, cost_of_one, 0, 4);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return runner_run(suite);
 }

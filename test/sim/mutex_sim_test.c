@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/backoff.h"
+#include "support/runner.h"
 #include "support/world.h"
 
 static uint64_t present_seed;
@@ -103,9 +104,5 @@ int main(void)
     tcase_add_test(all, every_seed_keeps_the_invariants);
     tcase_add_test(all, a_seed_is_repeatable);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return runner_run(suite);
 }

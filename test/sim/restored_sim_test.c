@@ -5,6 +5,7 @@
 
 #include "core/backoff.h"
 #include "core/guard.h"
+#include "support/runner.h"
 #include "support/solo.h"
 
 typedef enum question { UNLOCK, ENTER, TRY, TRY_HELD, CONFIRM, GUARDED_WRITE, QUESTIONS } question;
@@ -112,9 +113,5 @@ int main(void)
     tcase_set_timeout(all, 0);
     tcase_add_loop_test(all, after_a_restore, 0, 2 * QUESTIONS);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return runner_run(suite);
 }

@@ -5,6 +5,7 @@
 
 #include "core/backoff.h"
 #include "core/keepalive.h"
+#include "support/runner.h"
 #include "support/solo.h"
 
 enum { SEEDS = 50 };
@@ -52,9 +53,5 @@ int main(void)
     tcase_set_timeout(all, 0);
     tcase_add_loop_test(all, under_a_renewal, 0, SEEDS);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return runner_run(suite);
 }

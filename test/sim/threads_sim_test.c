@@ -12,6 +12,7 @@
 #include "core/client.h"
 #include "core/options.h"
 #include "etcdlock.h"
+#include "support/runner.h"
 #include "support/sim.h"
 
 enum { CLIENTS = 3, THREADS = 4, ROUNDS = 60, SPEED = 20 };
@@ -228,9 +229,5 @@ int main(void)
     tcase_add_test(all, close_in_the_middle);
     tcase_add_test(all, cancelled_thread_leaves_the_queue);
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return runner_run(suite);
 }

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "support/etcdctl.h"
+#include "support/runner.h"
 
 /* gRPC keeps an epoll and an eventfd from its first use to the end of the process. */
 enum { NAMES_MAX = 64, NAME_ROOM = 1400, POLL_MS = 2, KEPT_BY_GRPC = 2 };
@@ -100,11 +101,7 @@ int live_run(Suite *suite)
     }
     is_paused = mmap(NULL, sizeof(*is_paused), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (is_paused == MAP_FAILED) abort();
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return runner_run(suite);
 }
 
 /* ---- names and the cluster

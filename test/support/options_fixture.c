@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "support/runner.h"
 
 el_options options_got;
 el_failure options_failure;
@@ -73,13 +74,10 @@ int options_run(const char *name, const TTest *const *tests, size_t n_tests)
     for (size_t i = 0; i < n_tests; i++)
         tcase_add_test(cases, tests[i]);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    int status = runner_run(suite);
     unlink(options_config);
     strcpy(options_config + strlen(options_config) - 4, "2"); /* some write a second file beside it */
     unlink(options_config);
     rmdir(options_folder);
-    return failed != 0;
+    return status;
 }

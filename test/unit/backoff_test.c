@@ -4,6 +4,8 @@
 #include <check.h>
 #include <limits.h>
 
+#include "support/runner.h"
+
 /* The longest pause that some random number gives. */
 static int64_t longest(unsigned attempts, int64_t base_ns, int64_t limit_ns, int64_t ceiling_ns)
 {
@@ -63,9 +65,5 @@ int main(void)
     tcase_add_test(tests, full_jitter);
     tcase_add_test(tests, no_overflow);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return runner_run(suite);
 }

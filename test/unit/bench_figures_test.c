@@ -1,10 +1,10 @@
 /* test/bench: the figures of made-up slices, and the goals, are what a person would work out by hand. */
 #include <check.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "bench/figures.h"
 #include "bench/goal.h"
+#include "support/runner.h"
 
 /* Grants at 1, 2, 4, 5 and 9 ms of a slice of 10 ms; the third contender gets the lock twice in a row. */
 static sample grants[] = {{1000, 100, 0}, {2000, 500, 1}, {4000, 300, 2}, {5000, 200, 2}, {9000, 400, 0}};
@@ -126,9 +126,5 @@ int main(void)
     tcase_add_test(goals, no_goal);
     suite_add_tcase(suite, figures);
     suite_add_tcase(suite, goals);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return runner_run(suite);
 }

@@ -5,6 +5,7 @@
 
 #include "core/alloc.h"
 #include "support/codec_samples.h"
+#include "support/runner.h"
 
 static const el_verb VERBS[] = {EL_TXN,          EL_RANGE,           EL_LEASE_GRANT,
                                 EL_LEASE_REVOKE, EL_LEASE_KEEPALIVE, EL_LEASE_TIME_TO_LIVE,
@@ -245,9 +246,5 @@ int main(void)
     Suite *suite = suite_create("codec_fault");
     add_case(suite, "malformed", broken, sizeof broken / sizeof broken[0]);
     add_case(suite, "no memory", starved, sizeof starved / sizeof starved[0]);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return runner_run(suite);
 }

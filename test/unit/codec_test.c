@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "support/codec_samples.h"
+#include "support/runner.h"
 
 static void assert_span(el_span got, const char *expected)
 {
@@ -359,9 +360,5 @@ int main(void)
     Suite *suite = suite_create("codec");
     add_case(suite, "requests", requests, sizeof requests / sizeof requests[0]);
     add_case(suite, "answers", answers, sizeof answers / sizeof answers[0]);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return runner_run(suite);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "support/runner.h"
 
 static el_endpoints endpoints;
 static el_failure failure;
@@ -209,9 +210,5 @@ int main(void)
     tcase_add_test(tests, hostile_text);
     tcase_add_test(tests, no_memory);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return runner_run(suite);
 }

@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "support/runner.h"
+
 /* Each number of the library has a text of its own, which no other number shares. */
 START_TEST(own_texts)
 {
@@ -138,9 +140,5 @@ int main(void)
     tcase_add_test(tests, publish);
     tcase_add_test(tests, threads);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return runner_run(suite);
 }

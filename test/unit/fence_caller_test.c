@@ -9,6 +9,7 @@
 
 #include "etcdlock/fence.h"
 #include "fence/store.h"
+#include "support/runner.h"
 
 enum { TOKEN = 7, ERRNO = 4321 };
 
@@ -228,9 +229,5 @@ int main(void)
     tcase_add_test(tests, errno_is_left_without_file);
     tcase_add_loop_test(tests, not_cancelled, 0, STORE_KINDS);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return runner_run(suite);
 }

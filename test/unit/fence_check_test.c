@@ -15,6 +15,7 @@
 
 #include "fence/store.h"
 #include "support/child.h"
+#include "support/runner.h"
 
 static etcdlock_fence *fence;
 
@@ -407,9 +408,5 @@ int main(void)
     tcase_add_loop_test(tests, reset_forgets_one, 0, STORE_KINDS);
     tcase_add_loop_test(tests, forked_child, 0, STORE_KINDS);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return runner_run(suite);
 }

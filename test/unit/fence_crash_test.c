@@ -7,6 +7,7 @@
 #include "fence/crash.h"
 #include "fence/disk.h"
 #include "fence/store.h"
+#include "support/runner.h"
 
 static void tear_down(void)
 {
@@ -59,9 +60,5 @@ int main(void)
     tcase_add_test(tests, outlives_kills);
     tcase_add_test(tests, judge_notices);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return runner_run(suite);
 }

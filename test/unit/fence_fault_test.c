@@ -16,6 +16,7 @@
 #include "fence/disk.h"
 #include "fence/refusal.h"
 #include "fence/store.h"
+#include "support/runner.h"
 
 enum { MOST = 1000, TOKEN = 7 };
 
@@ -215,9 +216,5 @@ int main(void)
     tcase_add_loop_test(tests, nth_write_fails, 0, DISK_ERRORS);
     tcase_add_test(tests, fork_while_opening);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return runner_run(suite);
 }

@@ -13,6 +13,7 @@
 #include "fence/cell.h"
 #include "fence/store.h"
 #include "support/child.h"
+#include "support/runner.h"
 
 static etcdlock_fence *fence;
 
@@ -431,9 +432,5 @@ int main(void)
     tcase_add_loop_test(tests, old_copy_put_over, STORE_PROCESS, STORE_KINDS);
     tcase_add_loop_test(tests, emptied_while_open, STORE_PROCESS, STORE_KINDS);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return runner_run(suite);
 }

@@ -14,6 +14,7 @@
 #include "etcdlock/fence.h"
 #include "fence/disk.h"
 #include "fence/store.h"
+#include "support/runner.h"
 
 enum {
     STEPS = 12,
@@ -227,9 +228,5 @@ int main(void)
     tcase_add_test(tests, full_at_any_write);
     tcase_add_test(tests, full_at_creation);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return runner_run(suite);
 }

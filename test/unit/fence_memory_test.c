@@ -9,6 +9,7 @@
 #include "etcdlock/fence.h"
 #include "fence/refusal.h"
 #include "fence/store.h"
+#include "support/runner.h"
 
 enum { MOST = 1000, TOKEN = 7 };
 
@@ -222,9 +223,5 @@ int main(void)
     tcase_add_loop_test(tests, adding_without_memory, 0, STORE_KINDS);
     tcase_add_loop_test(tests, not_told_of_forks, 0, STORE_KINDS);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return runner_run(suite);
 }

@@ -13,6 +13,7 @@
 
 #include "etcdlock/fence.h"
 #include "fence/store.h"
+#include "support/runner.h"
 
 enum { TOKEN = 7, PAGE = 4096, PAGES = 16, CROWD = 4000 };
 
@@ -140,9 +141,5 @@ int main(void)
     tcase_add_test(tests, full_before);
     tcase_add_loop_test(tests, full_meanwhile, STORE_PROCESS, STORE_KINDS);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return runner_run(suite);
 }

@@ -10,6 +10,7 @@
 #include "etcdlock/fence.h"
 #include "fence/disk_model.h"
 #include "fence/store.h"
+#include "support/runner.h"
 
 enum {
     RESOURCES = 5,
@@ -213,9 +214,5 @@ int main(void)
     tcase_add_test(tests, process_outlives_deaths);
     tcase_add_test(tests, syncs_are_counted);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return runner_run(suite);
 }

@@ -17,6 +17,7 @@
 #include "fence/cell.h"
 #include "fence/store.h"
 #include "support/child.h"
+#include "support/runner.h"
 
 static etcdlock_fence *fence;
 
@@ -302,9 +303,5 @@ int main(void)
     tcase_add_test(tests, names_of_every_length);
     tcase_add_test(tests, any_byte_damaged);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return runner_run(suite);
 }

@@ -10,6 +10,7 @@
 #include "core/alloc.h"
 #include "core/file.h"
 #include "support/authority.h"
+#include "support/runner.h"
 #include "transport/grpc_credentials.h"
 
 enum { DAY_S = 24 * 3600, PATH_ROOM = 64, COUNTDOWN_MAX = 100 };
@@ -162,9 +163,5 @@ int main(void)
     tcase_add_test(cases, unusable);
     tcase_add_test(cases, no_memory);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return runner_run(suite);
 }

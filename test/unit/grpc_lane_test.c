@@ -13,6 +13,7 @@
 
 #include "core/alloc.h"
 #include "core/backoff.h"
+#include "support/runner.h"
 #include "transport/grpc.h"
 
 /* ThreadSanitizer does not see that gRPC orders what two threads do with a call. */
@@ -238,9 +239,5 @@ int main(void)
     if (is_order_seen) tcase_add_loop_test(waits, call_of_another_thread, 0, EL_LANES);
     tcase_add_test(waits, left_in_peace);
     suite_add_tcase(suite, waits);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return runner_run(suite);
 }

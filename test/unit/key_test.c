@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "support/runner.h"
+
 static el_failure failure;
 
 static void allow(const char *name)
@@ -229,9 +231,5 @@ int main(void)
     tcase_add_test(tests, entries_have_a_bound);
     tcase_add_test(tests, span_equality);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return runner_run(suite);
 }

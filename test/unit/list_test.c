@@ -4,6 +4,8 @@
 #include <check.h>
 #include <string.h>
 
+#include "support/runner.h"
+
 typedef struct member {
     char name;
     el_list link;
@@ -129,9 +131,5 @@ int main(void)
     tcase_add_test(tests, zeroed_head);
     tcase_add_test(tests, splice);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return runner_run(suite);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "support/runner.h"
 
 #define SPAN(text) ((el_span){text, sizeof(text) - 1})
 
@@ -135,9 +136,5 @@ int main(void)
     tcase_add_test(cases, unreadable);
     tcase_add_test(cases, leave);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return runner_run(suite);
 }

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "support/runner.h"
+
 enum { NOTICES = 5 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -380,9 +382,5 @@ int main(void)
     tcase_add_test(tests, inline_mode);
     tcase_add_test(tests, signals);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return runner_run(suite);
 }

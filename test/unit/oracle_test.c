@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "support/oracle.h"
+#include "support/runner.h"
 
 static char path[64];
 static oracle o;
@@ -308,9 +309,5 @@ int main(void)
     tcase_add_test(cases, torn);
     tcase_add_test(cases, many_writers);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return runner_run(suite);
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "etcdlock/error.h"
+#include "support/runner.h"
 
 static const struct {
     el_code code;
@@ -192,9 +193,5 @@ int main(void)
     tcase_add_loop_test(tests, rules, 0, ROWS);
     tcase_add_test(tests, lease_exists);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return runner_run(suite);
 }

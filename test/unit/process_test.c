@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/runner.h"
+
 /* The child's verdict comes back as its exit code. */
 static int in_child(int (*check)(unsigned parent_generation, int64_t parent_thread))
 {
@@ -113,9 +115,5 @@ int main(void)
     tcase_add_test(tests, thread_number_first);
     tcase_add_test(tests, threads);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return runner_run(suite);
 }

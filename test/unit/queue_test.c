@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "support/runner.h"
 
 static char prefix[] = "pre/";
 static el_client client;
@@ -214,9 +215,5 @@ int main(void)
     tcase_add_test(tests, no_memory_for_queue);
     tcase_add_test(tests, no_memory_for_slots);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return runner_run(suite);
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "core/client.h"
+#include "support/runner.h"
 
 enum { CALLS_MAX = 8 };
 static const int64_t s = 1000000000;
@@ -259,9 +260,5 @@ int main(void)
     tcase_add_test(tests, answers_are_no_silence);
     tcase_add_test(tests, silence_is_given_time);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return runner_run(suite);
 }

@@ -2,6 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
+#include "support/runner.h"
 #include "support/sim_store.h"
 #include "support/sim_txn.h"
 
@@ -294,9 +295,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    SRunner *runner = srunner_create(suite());
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return runner_run(suite());
 }

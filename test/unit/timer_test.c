@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/runner.h"
+
 enum { TIMERS = 150, STEPS = 20000, FEW_TIMES = 12 };
 
 static el_timers timers;
@@ -199,9 +201,5 @@ int main(void)
     tcase_add_loop_test(tests, agrees_with_model, 0, 6);
     tcase_add_test(tests, crowd);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return runner_run(suite);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "support/runner.h"
 
 static const int64_t largest = (INT64_C(1) << 53) - 1;
 
@@ -354,9 +355,5 @@ int main(void)
     tcase_add_test(tests, no_memory);
     tcase_add_test(tests, no_memory_in_cjson);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return runner_run(suite);
 }
