@@ -99,6 +99,8 @@ ETCDLOCK_API int etcdlock_fence_open_file(etcdlock_fence **out, const char *path
  * within the same critical section or transaction of the resource itself.
  *
  * Blocks while another thread, handle or process is between begin and end of this resource, at most wait_ms.
+ * Threads of a handle come in the order in which they asked. Between handles no order is promised: of two
+ * that come again and again each has its turn in turn, of more it is chance.
  *
  * ESTALE: a higher token has been admitted; said without waiting;
  * ETIMEDOUT: others kept the resource for wait_ms; or, for a new resource, the list of them;
